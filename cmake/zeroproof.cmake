@@ -1,0 +1,41 @@
+# Flags and helpers that every target shares.
+
+# The arithmetic contract forbids contraction and fast-math; the flag is part of every target.
+add_library(zp_flags INTERFACE)
+target_include_directories(zp_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(zp_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
+target_link_libraries(zp_flags INTERFACE Threads::Threads)
+if(ZP_SANITIZE)
+  target_compile_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE})
+endif()
+
+# zp_library(layer SOURCES … LIBRARIES …): one static library a folder, named zp_<layer>.
+function(zp_library layer)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(zp_${layer} STATIC ${ARG_SOURCES})
+  target_link_libraries(zp_${layer} PUBLIC zp_flags ${ARG_LIBRARIES})
+endfunction()
+
+# zp_test(name SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
+# test. With RANKS it runs once under mpirun with that many processes (its main() must initialise MPI).
+function(zp_test name)
+  cmake_parse_arguments(ARG "" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  if(ARG_RANKS)
+    target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest)
+    add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT})
+  else()
+    target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+    include(GoogleTest)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+                         PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()

@@ -1,0 +1,74 @@
+// Element types, bf16 and its conversions, and the recipes (which state is held in which type).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+#include "harness/base/quantities.hpp"
+
+namespace zp {
+
+enum class Type : uint8_t { f32, bf16, i32, i64 };
+
+constexpr Bytes size_of(Type type) {
+  switch (type) {
+    case Type::bf16: return {2};
+    case Type::f32:
+    case Type::i32: return {4};
+    case Type::i64: return {8};
+  }
+  return {0};
+}
+
+constexpr std::string_view name_of(Type type) {
+  switch (type) {
+    case Type::bf16: return "bf16";
+    case Type::f32: return "fp32";
+    case Type::i32: return "int32";
+    case Type::i64: return "int64";
+  }
+  return "?";
+}
+
+// The upper half of a binary32.
+struct bf16 {
+  uint16_t bits = 0;
+  friend constexpr bool operator==(bf16, bf16) = default;
+};
+
+constexpr float widen(bf16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+constexpr float widen(float x) { return x; }
+
+// Round to nearest even; every NaN becomes 0x7fff.
+constexpr bf16 round_to_bf16(float x) {
+  const auto u = std::bit_cast<uint32_t>(x);
+  if ((u & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
+  return {static_cast<uint16_t>((u + 0x7fffU + ((u >> 16) & 1U)) >> 16)};
+}
+
+template <class T>
+inline constexpr Type type_of = Type::f32;
+template <>
+inline constexpr Type type_of<bf16> = Type::bf16;
+template <>
+inline constexpr Type type_of<int32_t> = Type::i32;
+template <>
+inline constexpr Type type_of<int64_t> = Type::i64;
+
+// Types of the model states (design 3.3). Masters and moments are fp32. A recipe whose parameters are fp32 keeps
+// no master: the parameters are their own.
+struct Recipe {
+  std::string_view name;
+  Type params;
+  Type grads;                 // in memory and on the wire
+  int optimizer_words;        // fp32 words per parameter: master, m, v
+};
+
+inline constexpr std::array kRecipes{
+    Recipe{.name = "bf16-fp32grad", .params = Type::bf16, .grads = Type::f32, .optimizer_words = 3},
+    Recipe{.name = "bf16", .params = Type::bf16, .grads = Type::bf16, .optimizer_words = 3},
+};
+
+}  // namespace zp

@@ -1,0 +1,102 @@
+// The words that ledger and theory share: what memory is held for, what a collective is for, when memory is looked at.
+// One word per thing; names are those that tables and records print.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace zp {
+
+// What memory is held for.
+enum class Category {
+  params,       // parameters between steps: whole, or this rank's slices
+  grads,        // gradients kept for the step: whole, or slices
+  optimizer,    // fp32 masters and moments
+  gathered,     // zero3: whole parameters of the units in use
+  bucket,       // one unit's whole local gradient before it is reduced
+  fold,         // extra gradient buffers and scratch of the fold over micro-steps
+  activations,  // what the model keeps from forward to backward, and their gradients
+  workspace,    // kernels: packed panels, attention blocks, fp32 image of one tensor's gradient
+  transport,    // receive pieces
+  scalars,      // losses and norms in exchange
+  data,         // tokens of the micro-batch
+};
+inline constexpr std::array kCategories{
+    Category::params,      Category::grads,     Category::optimizer, Category::gathered, Category::bucket, Category::fold,
+    Category::activations, Category::workspace, Category::transport, Category::scalars,  Category::data};
+
+constexpr std::string_view name_of(Category category) {
+  switch (category) {
+    case Category::params: return "params";
+    case Category::grads: return "grads";
+    case Category::optimizer: return "optimizer";
+    case Category::gathered: return "gathered";
+    case Category::bucket: return "bucket";
+    case Category::fold: return "fold";
+    case Category::activations: return "activations";
+    case Category::workspace: return "workspace";
+    case Category::transport: return "transport";
+    case Category::scalars: return "scalars";
+    case Category::data: return "data";
+  }
+  return "?";
+}
+
+// What a collective is for.
+enum class Purpose { gather_params, reduce_grads, grad_norm, loss };
+inline constexpr std::array kPurposes{Purpose::gather_params, Purpose::reduce_grads, Purpose::grad_norm,
+                                      Purpose::loss};
+
+constexpr std::string_view name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::gather_params: return "gather params";
+    case Purpose::reduce_grads: return "reduce grads";
+    case Purpose::grad_norm: return "grad norm";
+    case Purpose::loss: return "loss";
+  }
+  return "?";
+}
+
+enum class Operation { reduce_scatter, all_gather, all_reduce };
+
+constexpr std::string_view name_of(Operation operation) {
+  switch (operation) {
+    case Operation::reduce_scatter: return "reduce-scatter";
+    case Operation::all_gather: return "all-gather";
+    case Operation::all_reduce: return "all-reduce";
+  }
+  return "?";
+}
+
+// How a collective is built from messages (design 3.4).
+enum class Algorithm { halving, direct };
+
+constexpr std::string_view name_of(Algorithm algorithm) {
+  return algorithm == Algorithm::halving ? "halving" : "direct";
+}
+
+// When the memory of a rank is looked at. Peaks are the moment of the largest total.
+enum class Point {
+  after_init,       // before the first step
+  after_forward,    // of the step's last micro-step
+  backward_peak,    // within the backward passes of the step, reductions included
+  after_reduction,  // every gradient of the step is reduced, nothing is updated yet
+  after_step,
+  step_peak,        // within the whole step
+};
+inline constexpr std::array kPoints{Point::after_init,      Point::after_forward, Point::backward_peak,
+                                    Point::after_reduction, Point::after_step,    Point::step_peak};
+
+constexpr std::string_view name_of(Point point) {
+  switch (point) {
+    case Point::after_init: return "after init";
+    case Point::after_forward: return "after forward";
+    case Point::backward_peak: return "backward peak";
+    case Point::after_reduction: return "after reduction";
+    case Point::after_step: return "after step";
+    case Point::step_peak: return "step peak";
+  }
+  return "?";
+}
+
+}  // namespace zp

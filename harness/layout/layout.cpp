@@ -1,0 +1,82 @@
+// How a model's parameters are cut. Pure arithmetic.
+#include "harness/layout/layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "harness/base/check.hpp"
+
+namespace zp {
+
+Elements element_count(const TensorSpec& tensor) {
+  return {std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>())};
+}
+
+bool decays(const TensorSpec& tensor) { return tensor.shape.size() >= 2; }
+
+Places Places::in_rank_order(int world) {
+  Places places;
+  places.rank_at.resize(static_cast<size_t>(std::max(world, 0)));
+  std::iota(places.rank_at.begin(), places.rank_at.end(), 0);
+  return places;
+}
+
+int Places::place_of(int rank) const {
+  const auto at = std::find(rank_at.begin(), rank_at.end(), rank);
+  require(at != rank_at.end(), "every rank has a place");
+  return static_cast<int>(at - rank_at.begin());
+}
+
+Range UnitLayout::slice_of(int place) const {
+  const Range all{{slice.n * place}, {slice.n * (place + 1)}};
+  require(place >= 0 && all.end <= padded, "a place lies in the world");
+  return all;
+}
+
+Range UnitLayout::owned_by(int place) const {
+  const Range all = slice_of(place);
+  return {std::min(all.begin, length), std::min(all.end, length)};
+}
+
+Layout::Layout(const std::vector<UnitSpec>& units, int world, int64_t alignment)
+    : Layout(units, Places::in_rank_order(world), alignment) {}
+
+Layout::Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t alignment)
+    : world_(static_cast<int>(places.rank_at.size())), alignment_(alignment), places_(places) {
+  require(world_ > 0, "a world has at least one rank");
+  require(alignment > 0, "an alignment is at least one element");
+  require(!units.empty(), "a model has at least one unit");
+  for (int rank = 0; rank < world_; ++rank) places_.place_of(rank);
+
+  const int64_t stride = alignment * world_;
+  for (const UnitSpec& spec : units) {
+    UnitLayout unit{.name = spec.name, .index = unit_count(), .logical_begin = parameters_};
+    for (const TensorSpec& tensor : spec.tensors) {
+      const Elements count = element_count(tensor);
+      require(count.n > 0, "a tensor has at least one element");
+      unit.tensors.push_back({.spec = tensor,
+                              .index = tensor_count_++,
+                              .in_unit = {unit.length, unit.length + count},
+                              .logical_begin = parameters_ + unit.length});
+      unit.length += count;
+    }
+    require(unit.length.n > 0, "a unit has at least one parameter");
+    unit.slice = {alignment * ((unit.length.n + stride - 1) / stride)};
+    unit.padded = unit.slice * world_;
+    parameters_ += unit.length;
+    padded_ += unit.padded;
+    slices_ += unit.slice;
+    units_.push_back(std::move(unit));
+  }
+}
+
+std::vector<TensorRun> runs(const UnitLayout& unit, Range range) {
+  std::vector<TensorRun> found;
+  for (const TensorLayout& tensor : unit.tensors) {
+    const Range part = intersection(tensor.in_unit, range);
+    if (!part.empty()) found.push_back({.tensor = &tensor, .in_unit = part});
+  }
+  return found;
+}
+
+}  // namespace zp

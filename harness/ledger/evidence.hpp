@@ -1,0 +1,92 @@
+// What one rank did, as plain data: no live objects, nothing judged. Written by the ledger (metered decorators and the
+// step loop), read by harness/claim. One Evidence per rank and stage.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/base/quantities.hpp"
+#include "harness/base/type.hpp"
+#include "harness/base/vocabulary.hpp"
+#include "kernels/hash.hpp"
+
+namespace zp {
+
+struct Work {
+  int64_t calls = 0;
+  Elements elements;
+  friend bool operator==(const Work&, const Work&) = default;
+};
+
+// Messages to one peer.
+struct Sent {
+  int64_t messages = 0;
+  Bytes bytes;
+  friend bool operator==(const Sent&, const Sent&) = default;
+};
+
+// Collectives of one kind asked for: how often, and the whole's bytes (all slices) in total.
+struct Asked {
+  int64_t calls = 0;
+  Bytes whole;
+  friend bool operator==(const Asked&, const Asked&) = default;
+};
+
+using HeldMap = std::map<Category, Bytes>;  // categories with nothing held are absent
+
+// One line of the collective log; equal on all ranks.
+struct LogEntry {
+  int64_t sequence = 0;
+  Operation operation = Operation::all_gather;
+  Purpose purpose = Purpose::gather_params;
+  Type type = Type::f32;
+  Elements count;  // of the whole
+  int tensor = -1; // logical tensor: unit, or -1
+  friend bool operator==(const LogEntry&, const LogEntry&) = default;
+};
+
+// Hash of the part of one tensor's state that this rank answers for.
+struct TensorHash {
+  int tensor = 0;  // index over the whole model
+  HashKind kind = HashKind::param;
+  HashSum hash;
+};
+
+// Weights as a kernel was about to read them: the whole unit, on this rank.
+struct UseHash {
+  int micro_step = 0;
+  int unit = 0;
+  bool backward = false;
+  HashSum hash;
+};
+
+struct StepEvidence {
+  int step = 0;
+  // bytes
+  std::map<Purpose, std::map<int, Sent>> sent;                       // by purpose and peer rank
+  std::map<Purpose, std::map<Operation, Asked>> asked;
+  std::vector<LogEntry> log;
+  // memory
+  std::map<Point, HeldMap> held;
+  // work
+  std::map<std::string, Work> work;                                  // by kernel
+  // bits
+  std::vector<UseHash> used;                                         // params as used
+  std::vector<TensorHash> grads;                                     // own slice, reduced, before the optimizer
+  std::vector<TensorHash> state;                                     // own slice, after the step: param, master, m, v
+  std::vector<TensorHash> replica;                                   // whole replicas held after the step (params)
+  std::vector<HashSum> micro_batch_grads;                            // by micro-step of this rank, whole model
+  uint64_t norm_bits = 0;                                            // fp64 bits of the gradient norm
+  uint64_t loss_bits = 0;                                            // fp64 bits of the step's loss
+  double time_s = 0.0;                                               // wall time of the step, inspection excluded
+};
+
+struct Evidence {
+  std::string stage;
+  int rank = 0, place = 0, world = 1;
+  std::vector<StepEvidence> steps;
+};
+
+}  // namespace zp

@@ -1,0 +1,72 @@
+// One device working alone: whole tensors by name, no flat layout, no slices, no transport. It shares the kernels with
+// the stages and nothing else (its own forward, backward and sums), so that a fault of theirs is not its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/base/type.hpp"
+#include "harness/base/vocabulary.hpp"
+#include "harness/layout/fold.hpp"
+#include "harness/model/model.hpp"
+#include "kernels/hash.hpp"
+
+namespace zp {
+
+// What fixes the bits of a run beside model, data and training numbers (design 3.3, 3.4): where sums over micro-batches
+// are taken and rounded.
+struct Arithmetic {
+  Reduction reduction = Reduction::after_accumulation;
+  Batching batching;
+  Algorithm algorithm = Algorithm::direct;
+  Type grads = Type::f32;
+  friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
+};
+
+// Layouts that end on the same bits have equal canonical arithmetic; one reference serves them all. With fp32 gradients
+// whatever equals the fold over all M micro-batches becomes one device (N = 1) accumulating M micro-batches.
+Arithmetic canonical(const Arithmetic& arithmetic);
+
+struct ReferenceConfig {
+  ModelConfig model;
+  BatchShape shape;
+  Recipe recipe;
+  Arithmetic arithmetic;
+  uint64_t seed = 1;
+  double clip = 1.0;
+  float lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  const Corpus* corpus = nullptr;  // null for the synthetic model
+};
+
+// Hashes that one step leaves. Vectors over tensors (index over the whole model) unless said otherwise.
+struct ReferenceStep {
+  std::vector<HashSum> params_before;   // as used by this step's forward and backward
+  std::vector<HashSum> grads;           // averaged, before clipping
+  std::vector<HashSum> params, master, m, v;  // after the step
+  std::vector<HashSum> micro_batch_grads;     // by micro-batch number: whole model, stored (rounded) gradient
+  uint64_t norm_bits = 0, loss_bits = 0;      // fp64 bits
+};
+
+class Reference {
+ public:
+  Reference() = default;
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  virtual ~Reference() = default;
+  // Runs the next step (from step 0). `progress` is called after every micro-batch.
+  virtual ReferenceStep step(const std::function<void()>& progress) = 0;
+  // Bits of one tensor's state as the last step left it (grad: the averaged gradient of that step).
+  virtual std::vector<uint32_t> bits(HashKind kind, int tensor) const = 0;
+};
+
+// Memory comes from `device` (never metered) and kernels from `kernels` (never metered).
+std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device, kernels::Table& kernels);
+
+// One string that travels the control link.
+std::string to_text(const std::vector<ReferenceStep>& steps);
+std::vector<ReferenceStep> steps_from_text(const std::string& text);
+
+}  // namespace zp

@@ -1,0 +1,200 @@
+// How ranks talk. Link is point to point; Transport is collective, built on a Link by an algorithm; Control is a
+// separate line for verdicts, start-up and evidence, outside the claims. Every wait has a deadline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/device.hpp"
+#include "harness/layout/layout.hpp"
+#include "kernels/kernels.hpp"
+
+namespace zp {
+
+// Names one collective in logs, tags and error messages. `tensor` is the logical tensor: the unit's index, or -1 for a
+// scalar exchange. `name` is for people.
+struct Label {
+  Purpose purpose = Purpose::gather_params;
+  int tensor = -1;
+  std::string name;
+};
+
+// ---- Link ----------------------------------------------------------------------------------------------------------
+
+// Carried in the message tag, never in the payload: a message of another collective or tensor never matches.
+struct Tag {
+  int64_t sequence = 0;  // number of the collective on its transport, from 0
+  int tensor = -1;
+  Purpose purpose = Purpose::gather_params;  // for the ledger: whose bytes these are
+};
+
+// One message in flight.
+class Request {
+ public:
+  Request() = default;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  virtual ~Request() = default;
+  // True once the memory may be used again (sent) or holds the message (received). Never blocks.
+  virtual bool done() = 0;
+};
+
+// Point to point between ranks. The memory must stay valid until the request is done; the link copies nothing aside.
+// Messages with equal tag between the same two ranks arrive in the order sent. A length that differs from what was sent
+// throws (transport). A rank that has failed makes done() of its peers throw its failure.
+class Link {
+ public:
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  virtual ~Link() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  virtual std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) = 0;
+  virtual std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) = 0;
+};
+
+// ---- Transport -----------------------------------------------------------------------------------------------------
+
+// Where the slices of a whole begin: world + 1 ascending offsets by place; place p owns [at[p], at[p+1]).
+struct Cuts {
+  std::vector<Elements> at;
+  static Cuts equal(int world, Elements slice);
+  int world() const { return static_cast<int>(at.size()) - 1; }
+  Range of(int place) const {
+    return {at[static_cast<size_t>(place)], at[static_cast<size_t>(place) + 1]};
+  }
+  Elements whole() const { return at.back(); }
+};
+
+// A collective in flight. Destroying a handle does not wait; the buffers it uses know it (Storage::writer, readers).
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  void wait() {
+    if (pending_) pending_->wait();
+    pending_.reset();
+  }
+
+ private:
+  std::shared_ptr<Pending> pending_;
+};
+
+// Sum over places of `whole`, divided by `divisor` in fp32 and rounded to mine's type; each place keeps its slice in
+// `mine` (which may be its own slice of `whole`). The rest of `whole` is used as scratch: its contents are lost.
+struct ReduceScatter {
+  View whole, mine;
+  Cuts cuts;
+  float divisor = 1.0F;
+  Label label;
+};
+
+// Every place's `mine` in its slice of `whole` (mine may lie there already).
+struct AllGather {
+  View mine, whole;
+  Cuts cuts;
+  Label label;
+};
+
+// ReduceScatter into the own slice of `whole`, then AllGather: the same bits and bytes as the two calls.
+struct AllReduce {
+  View whole;
+  Cuts cuts;
+  float divisor = 1.0F;
+  Label label;
+};
+
+// Moves gradients and parameters between ranks. Every call is collective: all ranks make the same calls in the same
+// order. Calls return at once; several may be in flight; they progress while any of them is waited for.
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int place() const = 0;
+  virtual int world() const = 0;
+  virtual Handle reduce_scatter(const ReduceScatter& call) = 0;
+  virtual Handle all_gather(const AllGather& call) = 0;
+  virtual Handle all_reduce(const AllReduce& call) = 0;
+};
+
+// ---- Control -------------------------------------------------------------------------------------------------------
+
+// A line of its own for verdicts, options, evidence and failures. Collective calls, each with the deadline. Never
+// metered. A waiting rank sleeps between polls.
+class Control {
+ public:
+  Control() = default;
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  virtual ~Control() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  // Every rank's text, by rank, on every rank.
+  virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
+  // Rank 0's text on every rank.
+  virtual std::string broadcast(const std::string& from_rank0) = 0;
+  // Rank 0 says that it is still at work: restarts the deadline of every rank that waits in a collective call.
+  virtual void alive() = 0;
+  // Tells every other rank, without waiting, that this one has failed; their waits (links and control) then throw
+  // Error with this code and text. The first failure wins.
+  virtual void announce_failure(Exit code, const std::string& text) = 0;
+  // After a failure: every rank that still answers within `timeout_s` gives its text, the others none. Works when
+  // failures were announced, and is the last call on a control line.
+  virtual std::vector<std::optional<std::string>> last_words(const std::string& mine, double timeout_s) = 0;
+  void barrier() { all_gather(""); }
+};
+
+// ---- Algorithms and the table --------------------------------------------------------------------------------------
+
+// Design 3.4: halving where world is a power of two and gradients travel in fp32, otherwise direct.
+Algorithm default_algorithm(int world, Type wire);
+
+struct CollectiveOptions {
+  Algorithm algorithm = Algorithm::direct;
+  Places places;
+  double timeout_s = 60.0;
+};
+
+inline constexpr Bytes kPiece{256 * 1024};  // one receive piece
+inline constexpr int kPiecesPerPeer = 2;
+
+// Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per active peer:
+// 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and held until the end;
+// additions run through `kernels`. Throws (unavailable) for halving where world is not a power of two.
+// link, device and kernels must outlive the transport.
+std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels::Table& kernels,
+                                            const CollectiveOptions& options);
+
+// One rank's lines.
+struct Endpoint {
+  std::unique_ptr<Link> link;
+  std::unique_ptr<Control> control;
+};
+
+// A row of the table of transports: how `world` ranks come to be and talk.
+struct TransportRow {
+  std::string_view name;  // "threads", "mpi"
+  // Runs `body` once per rank of this process with its endpoint, and returns when all have ended. An exception of a
+  // body is announced to the other ranks; the first one is rethrown after all bodies ended.
+  // threads: world ranks as threads of this process. mpi: this process is one rank of MPI_COMM_WORLD, and `world` must
+  // be its size.
+  void (*run)(int world, double timeout_s, const std::function<void(Endpoint&)>& body);
+};
+std::span<const TransportRow> transports();
+
+// World size of the MPI launcher that started this process (Open MPI, MPICH/Hydra, PMIx or Slurm step), from its
+// environment; 0 when there is none.
+int launched_world();
+
+}  // namespace zp

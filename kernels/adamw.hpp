@@ -1,0 +1,32 @@
+// The optimizer's formula, written once for every device. AdamW (Loshchilov and Hutter, ICLR 2019): decoupled weight
+// decay, bias-corrected moments. Order of operations is part of the contract.
+#pragma once
+
+#include <cmath>
+
+#if defined(__CUDACC__)
+#define ZP_HOST_DEVICE __host__ __device__
+#else
+#define ZP_HOST_DEVICE
+#endif
+
+namespace zp {
+
+struct AdamWNumbers {
+  float clip = 1.0F;  // multiplies the gradient, never stored
+  float lr = 0.0F, beta1 = 0.0F, beta2 = 0.0F, epsilon = 0.0F;
+  float decay = 0.0F;  // 0 for 1-D tensors
+  float correction1 = 1.0F, correction2 = 1.0F;  // 1 - beta^t
+};
+
+// g = clip·grad; m = fma(beta1, m, (1-beta1)·g); v = fma(beta2, v, (1-beta2)·(g·g));
+// master -= lr·fma(decay, master, (m/correction1)/(sqrt(v/correction2) + epsilon)).
+ZP_HOST_DEVICE inline void adamw_element(const AdamWNumbers& n, float grad, float& master, float& m, float& v) {
+  const float g = n.clip * grad;
+  m = std::fma(n.beta1, m, (1.0F - n.beta1) * g);
+  v = std::fma(n.beta2, v, (1.0F - n.beta2) * (g * g));
+  const float direction = (m / n.correction1) / (std::sqrt(v / n.correction2) + n.epsilon);
+  master = master - n.lr * std::fma(n.decay, master, direction);
+}
+
+}  // namespace zp

@@ -1,0 +1,45 @@
+// The state hash of design 3.8: H = sum of mix(index, bits) over logical elements, in two 64-bit lanes. Sums wrap, so
+// slices are hashed where they lie and added in any order. mix uses 32x32→64 multiplies, shifts and xors only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zp {
+
+// index = kind·2⁴⁸ + logical element.
+enum class HashKind : uint8_t { param = 0, master = 1, m = 2, v = 3, grad = 4 };
+
+struct HashSum {
+  uint64_t low = 0, high = 0;
+  bool finite = true;  // false once a NaN or Inf was met: such a state is a failure and its hash means nothing
+
+  HashSum& operator+=(const HashSum& other) {
+    low += other.low;
+    high += other.high;
+    finite = finite && other.finite;
+    return *this;
+  }
+  friend bool operator==(const HashSum&, const HashSum&) = default;
+};
+
+// 32 hexadecimal digits, high lane first.
+std::string to_string(const HashSum& hash);
+
+// Contribution of one element; `bits` is the value's own bit pattern (16 or 32 bits, zero-extended).
+constexpr HashSum hash_element(uint64_t index, uint32_t bits) {
+  const auto lo = static_cast<uint32_t>(index);
+  const auto hi = static_cast<uint32_t>(index >> 32);
+  // Four multiplies of odd-ish 32-bit words; every input bit reaches both lanes.
+  const uint32_t a = bits ^ (lo * 0x9e3779b1U) ^ (hi * 0x85ebca77U);
+  const uint32_t b = (bits + 0x7f4a7c15U) ^ (lo * 0xc2b2ae3dU + hi * 0x27d4eb2fU);
+  const uint64_t p = uint64_t{a ^ (a >> 15)} * 0xd6e8feb9U;
+  const uint64_t q = uint64_t{b ^ (b >> 13)} * 0xa3d8a1e7U;
+  const auto c = static_cast<uint32_t>(p ^ (q >> 32));
+  const auto d = static_cast<uint32_t>(q ^ (p >> 32));
+  const uint64_t r = uint64_t{c ^ (c >> 16)} * 0x94d049bbU + (uint64_t{d} << 32);
+  const uint64_t s = uint64_t{d ^ (d >> 14)} * 0xbf58476dU + (uint64_t{c} << 32);
+  return {.low = r ^ (s >> 29), .high = s ^ (r >> 31), .finite = true};
+}
+
+}  // namespace zp

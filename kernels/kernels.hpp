@@ -1,0 +1,222 @@
+// Every kernel's contract, and the one way to call it. A call is plain data: views, shapes and numbers. A table of
+// kernels runs calls on one device; decorators (the ledger's meter, mutants) wrap a table and see every call.
+// All arithmetic follows repro-1 (README): IEEE-754 operations in a documented order that depends on the logical
+// shape only, never on threads, blocking, vector width or device. `fma` is fused only where it is written.
+//
+// Activations and their gradients are fp32, row-major. "weights" are views of the recipe's parameter type (fp32 or
+// bf16); bf16 is widened exactly. Rows R = batch·sequence. Outputs are overwritten unless said otherwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "harness/base/quantities.hpp"
+#include "harness/device/device.hpp"
+#include "harness/layout/layout.hpp"
+#include "kernels/hash.hpp"
+#include "kernels/norm.hpp"
+
+namespace zp::kernels {
+
+enum class Transpose { no, yes };
+enum class Write { overwrite, accumulate };
+
+// C (m x n) = op(A) (m x k) · op(B) (k x n), C fp32, A fp32, B fp32 or bf16; the matrices are dense (no gaps).
+// With Transpose::yes A is stored k x m, B n x k. Per element: chains of fma over k ascending, each from +0, cut at
+// k ≡ 0 mod 512; C is the first chain (accumulate: C + it), each further chain is added to C in turn. k = 0 gives +0.
+// Source of the order: design 3.2.   Elements: m·n·k.
+struct Gemm {
+  View a, b, c;
+  Transpose a_stored = Transpose::no, b_stored = Transpose::no;
+  int64_t m = 0, n = 0, k = 0;
+  Write write = Write::overwrite;
+};
+
+// y[r][c] = x[r][c] + bias[c]; y may be x.   Elements: R·columns.
+struct AddBias {
+  View x, bias, y;
+  int64_t rows = 0, columns = 0;
+};
+
+// dbias[c] (fp32) = sum over r ascending, from +0, of dy[r][c].   Elements: R·columns.
+struct BiasBackward {
+  View dy, dbias;
+  int64_t rows = 0, columns = 0;
+};
+
+// mean = lanes(x)/n; var = lanes_fma((x-mean)²)/n; rstd = 1/sqrt(var + 1e-5f); y = fma((x-mean)·rstd, gain, bias).
+// lanes: 32 virtual lanes, element i in lane i mod 32, then lanes folded (l, l+16), 8, 4, 2, 1.   Elements: R·width.
+struct LayerNormForward {
+  View x, gain, bias, y, mean, rstd;  // mean, rstd: R
+  int64_t rows = 0, width = 0;
+};
+
+// With xhat = (x-mean)·rstd, h = dy·gain: dx = ((h - lanes(h)/n) - xhat·(lanes(h·xhat)/n))·rstd, added to dx where
+// `write` is accumulate (the residual path). dgain[c] = chain of fma(dy, xhat, ·) over rows ascending from +0;
+// dbias[c] = sum of dy over rows ascending from +0.   Elements: R·width.
+struct LayerNormBackward {
+  View x, gain, mean, rstd, dy, dx, dgain, dbias;
+  int64_t rows = 0, width = 0;
+  Write write = Write::accumulate;
+};
+
+// Causal self-attention, design 3.2. qkv: R x 3·width (q, k, v side by side; head h at columns h·d … of each), out:
+// R x width, row_max and row_sum: batch x heads x sequence. Score s_ij = (chain over d of q_i k_j)·(1/sqrt(d)), for
+// j ≤ i. row_max = max over j ≤ i; e_ij = exp(s_ij - max); row_sum = lanes(e); p_ij = e_ij·(1/row_sum).
+// out_i = chain of p_ij·v_j over j = 0 … min(T, 64·ceil((i+1)/64))-1, masked p = +0 executed, chains cut at 512.
+// Elements: batch·heads·T·(T+1)/2·d.
+struct AttentionForward {
+  View qkv, out, row_max, row_sum;
+  int64_t batch = 0, sequence = 0, width = 0, heads = 0;
+};
+
+// p is recomputed as in forward. dp_ij = chain over d of dout_i·v_j; w_i = lanes over j ≤ i of (dp_ij·p_ij);
+// ds_ij = (p_ij·(dp_ij - w_i))·(1/sqrt(d)). dq_i = chain of ds_ij·k_j over the same j as out; dk_j = chain of
+// ds_ij·q_i and dv_j = chain of p_ij·dout_i over i = 64·floor(j/64) … T-1, masked terms +0 executed, chains cut at
+// absolute index ≡ 0 mod 512. dqkv as qkv.   Elements: batch·heads·T·(T+1)/2·d.
+struct AttentionBackward {
+  View qkv, row_max, row_sum, dout, dqkv;
+  int64_t batch = 0, sequence = 0, width = 0, heads = 0;
+};
+
+// tanh form: in = fma(x·x·x, 0.044715f, x)·0.7978846f; y = (0.5f·x)·(1 + tanh(in)).   Elements: length of x.
+struct GeluForward {
+  View x, y;
+};
+
+// dx = dy·gelu'(x); dx may be dy.   Elements: length of x.
+struct GeluBackward {
+  View x, dy, dx;
+};
+
+// y = a + b, fp32; y may be a or b.   Elements: length of a.
+struct Add {
+  View a, b, y;
+};
+
+// x[r] = token[tokens[r]] + position[r mod sequence].   Elements: R·width.
+struct EmbeddingForward {
+  View tokens, token, position, x;  // tokens: i32, R
+  int64_t rows = 0, sequence = 0, width = 0;
+};
+
+// dtoken (vocabulary x width) and dposition (positions x width), fp32, are set to +0, then rows are added ascending.
+// Elements: R·width.
+struct EmbeddingBackward {
+  View tokens, dx, dtoken, dposition;
+  int64_t rows = 0, sequence = 0, width = 0;
+};
+
+// Per row: max, sum = lanes(exp(logit - max)), loss_r = (log(sum) + max) - logit[target]; loss (1 element) =
+// lanes(loss_r)/R. log is correctly rounded.   Elements: R·vocabulary.
+struct CrossEntropyForward {
+  View logits, targets, row_max, row_sum, row_loss, loss;
+  int64_t rows = 0, vocabulary = 0;
+};
+
+// In place over logits: (exp(logit - max)·(1/sum) - [column = target])·(1/R).   Elements: R·vocabulary.
+struct CrossEntropyBackward {
+  View logits, targets, row_max, row_sum;
+  int64_t rows = 0, vocabulary = 0;
+};
+
+// to = from, rounded to nearest even where `to` is bf16.   Elements: length.
+struct Cast {
+  View from, to;
+};
+
+// out = (fold of the inputs)/divisor: inputs of fp32 or bf16 are widened, added in fp32 by the fold of design 3.4
+// (element i+h to element i, h the largest power of two below the count), divided in fp32 (not when divisor is 1) and
+// rounded once to out's type. `out` may be one of the inputs. One input: only the division, named "divide".
+// Elements: (inputs-1)·length, or length for "divide".
+struct Fold {
+  std::vector<View> inputs;
+  View out;
+  float divisor = 1.0F;
+};
+
+// One AdamW step on a run of one tensor (kernels/adamw.hpp holds the formula).   Elements: length of grads.
+struct AdamW {
+  View grads, master, m, v;  // grads of the recipe's type; the rest fp32
+  float clip = 1.0F;         // factor on the gradient, in fp32
+  float lr = 0.0F, beta1 = 0.0F, beta2 = 0.0F, epsilon = 0.0F, decay = 0.0F;
+  float correction1 = 1.0F, correction2 = 1.0F;  // 1 - beta^t, from a repeated fp64 product
+};
+
+// Adds the squares of `grads` to *sum, in blocks of 64 elements counted from the view's begin, which must be a
+// multiple of 64 from its unit's first element (kernels/norm.hpp).   Elements: length.
+struct SquareSum {
+  View grads;
+  ExactSum* sum = nullptr;
+};
+
+// *sum += mix(kind·2⁴⁸ + logical + i, bits(x[i])) for every element (kernels/hash.hpp). Never metered.
+// Elements: length.
+struct HashRun {
+  View x;
+  HashKind kind = HashKind::param;
+  int64_t logical = 0;  // number of the first element over the whole model
+  HashSum* sum = nullptr;
+};
+
+// x = initial values of elements first … of a tensor: normal from (key, element), ones or zeros; fp32.
+// Elements: length.
+struct Initialize {
+  View x;
+  Init init = Init::zeros;
+  float scale = 0.0F;
+  uint64_t key = 0;
+  int64_t first = 0;
+};
+
+// The synthetic model's gradient of elements first … : dyadic numbers k/8, |k| ≤ 8, k from (key, element), where key
+// comes from (seed, step, micro-batch).   Elements: length.
+struct SyntheticGradient {
+  View grads;  // the recipe's gradient type (k/8 is exact in both)
+  uint64_t key = 0;
+  int64_t first = 0;
+};
+
+using Call = std::variant<Gemm, AddBias, BiasBackward, LayerNormForward, LayerNormBackward, AttentionForward,
+                          AttentionBackward, GeluForward, GeluBackward, Add, EmbeddingForward, EmbeddingBackward,
+                          CrossEntropyForward, CrossEntropyBackward, Cast, Fold, AdamW, SquareSum, HashRun, Initialize,
+                          SyntheticGradient>;
+
+// Names as the ledger and theory write them: "gemm", "add bias", "bias backward", "layer norm", "layer norm backward",
+// "attention", "attention backward", "gelu", "gelu backward", "add", "embedding", "embedding backward",
+// "cross entropy", "cross entropy backward", "cast", "fold", "divide", "adamw", "square sum", "hash", "initialize",
+// "synthetic gradient".
+std::string_view name_of(const Call& call);
+// The elements a call handles, as its contract says.
+Elements elements_of(const Call& call);
+
+// Runs calls on one device, in order.
+class Table {
+ public:
+  Table() = default;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  virtual ~Table() = default;
+  virtual void run(const Call& call) = 0;
+};
+
+enum class Isa { best, portable, avx2 };
+
+struct HostOptions {
+  int threads = 1;
+  int64_t max_sequence = 0;  // longest attention row that will be asked for; sizes the workspace
+  Isa isa = Isa::best;
+};
+
+// Bytes of Category::workspace that make_host_table acquires for these options.
+Bytes host_workspace(const HostOptions& options);
+
+// Host kernels. The workspace is acquired from `device`, which must outlive the table. Throws (unavailable) for an ISA
+// that this processor lacks.
+std::unique_ptr<Table> make_host_table(Device& device, const HostOptions& options);
+
+}  // namespace zp::kernels
