@@ -23,6 +23,11 @@ struct HashSum {
   friend bool operator==(const HashSum&, const HashSum&) = default;
 };
 
+template <class A>
+void archive(A& a, HashSum& h) {
+  a(h.low, h.high, h.finite);
+}
+
 // 32 hexadecimal digits, high lane first.
 std::string to_string(const HashSum& hash);
 

@@ -18,7 +18,10 @@ struct Node {
 
 std::unique_ptr<Node> fold_tree(int count) {
   std::vector<std::unique_ptr<Node>> row;
-  for (int i = 0; i < count; ++i) row.push_back(std::make_unique<Node>(Node{.element = i}));
+  for (int i = 0; i < count; ++i) {
+    row.push_back(std::make_unique<Node>());
+    row.back()->element = i;
+  }
   while (row.size() > 1) {
     const size_t half = std::bit_ceil(row.size()) / 2;
     for (size_t i = 0; i + half < row.size(); ++i) {

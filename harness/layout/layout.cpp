@@ -50,7 +50,10 @@ Layout::Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t
 
   const int64_t stride = alignment * world_;
   for (const UnitSpec& spec : units) {
-    UnitLayout unit{.name = spec.name, .index = unit_count(), .logical_begin = parameters_};
+    UnitLayout unit;
+    unit.name = spec.name;
+    unit.index = unit_count();
+    unit.logical_begin = parameters_;
     for (const TensorSpec& tensor : spec.tensors) {
       const Elements count = element_count(tensor);
       require(count.n > 0, "a tensor has at least one element");

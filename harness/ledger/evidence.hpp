@@ -89,4 +89,48 @@ struct Evidence {
   std::vector<StepEvidence> steps;
 };
 
+// ---- For harness/base/archive.hpp
+
+template <class A>
+void archive(A& a, Elements& e) {
+  a(e.n);
+}
+template <class A>
+void archive(A& a, Bytes& b) {
+  a(b.n);
+}
+template <class A>
+void archive(A& a, Work& w) {
+  a(w.calls, w.elements);
+}
+template <class A>
+void archive(A& a, Sent& s) {
+  a(s.messages, s.bytes);
+}
+template <class A>
+void archive(A& a, Asked& s) {
+  a(s.calls, s.whole);
+}
+template <class A>
+void archive(A& a, LogEntry& e) {
+  a(e.sequence, e.operation, e.purpose, e.type, e.count, e.tensor);
+}
+template <class A>
+void archive(A& a, TensorHash& h) {
+  a(h.tensor, h.kind, h.hash);
+}
+template <class A>
+void archive(A& a, UseHash& h) {
+  a(h.micro_step, h.unit, h.backward, h.hash);
+}
+template <class A>
+void archive(A& a, StepEvidence& s) {
+  a(s.step, s.sent, s.asked, s.log, s.held, s.work, s.used, s.grads, s.state, s.replica, s.micro_batch_grads,
+    s.norm_bits, s.loss_bits, s.time_s);
+}
+template <class A>
+void archive(A& a, Evidence& e) {
+  a(e.stage, e.rank, e.place, e.world, e.steps);
+}
+
 }  // namespace zp

@@ -10,20 +10,12 @@
 #include "harness/device/device.hpp"
 #include "harness/layout/fold.hpp"
 #include "harness/layout/layout.hpp"
+#include "harness/layout/training.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/hash.hpp"
 #include "kernels/kernels.hpp"
 
 namespace zp {
-
-// Numbers of the optimizer and the step, the same on every rank.
-struct Training {
-  Recipe recipe;
-  Batching batching;
-  uint64_t seed = 1;
-  double clip = 1.0;  // largest gradient norm; 0: no clipping
-  float lr = 3e-4F, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.1F;
-};
 
 // What a strategy may use.
 struct Rig {

@@ -65,8 +65,9 @@ class Reference {
 // Memory comes from `device` (never metered) and kernels from `kernels` (never metered).
 std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device, kernels::Table& kernels);
 
-// One string that travels the control link.
-std::string to_text(const std::vector<ReferenceStep>& steps);
-std::vector<ReferenceStep> steps_from_text(const std::string& text);
+template <class A>
+void archive(A& a, ReferenceStep& s) {
+  a(s.params_before, s.grads, s.params, s.master, s.m, s.v, s.micro_batch_grads, s.norm_bits, s.loss_bits);
+}
 
 }  // namespace zp

@@ -1,0 +1,19 @@
+// Numbers of the optimizer and the step, the same on every rank.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/base/type.hpp"
+#include "harness/layout/fold.hpp"
+
+namespace zp {
+
+struct Training {
+  Recipe recipe;
+  Batching batching;
+  uint64_t seed = 1;
+  double clip = 1.0;  // largest gradient norm; 0: no clipping
+  float lr = 3e-4F, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.1F;
+};
+
+}  // namespace zp

@@ -1,0 +1,61 @@
+// What a run ended on, as plain data: verdicts first, numbers only beside them. Tables, records and reports are made
+// from this and nothing else.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/base/quantities.hpp"
+#include "harness/base/vocabulary.hpp"
+#include "harness/claim/verdict.hpp"
+#include "kernels/hash.hpp"
+
+namespace zp {
+
+struct StageResult {
+  std::string stage;
+  std::array<Verdict, 4> verdicts;      // by Claim
+  HashSum hash;                         // parameters, masters and moments after the last step
+  int steps_done = 0;
+  std::vector<double> step_times_s;     // raw samples: slowest rank, per step
+  int64_t tokens_per_step = 0;
+  Bytes peak;                           // largest step peak over ranks
+  Bytes sent_per_step;                  // largest over ranks, last step: payload of every purpose
+  double passes = 0.0;                  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
+                                        // recipe's parameter or gradient; 0 at N = 1
+  std::map<Category, Bytes> held_at_peak, predicted_at_peak;          // of the rank with the largest peak
+  std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;     // of rank 0, one step
+  std::vector<double> losses;           // per step
+  bool proved() const {
+    for (const Verdict& v : verdicts) {
+      if (!v.holds()) return false;
+    }
+    return true;
+  }
+};
+
+// What was asked for, and where it ran: goes into every record.
+struct RunSettings {
+  std::string version, contract = "repro-1";
+  std::string model, data, data_hash, recipe, transport, algorithm, optimizer = "adamw", device = "cpu";
+  int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
+  int ranks = 1, threads = 1, steps = 0, micro_batches = 0;
+  int64_t micro_batch_size = 0, sequence = 0;
+  uint64_t seed = 1;
+  double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, timeout_s = 0;
+  std::string injected;                 // "" or the --inject text: the record then says INJECTED
+  std::string hash_case;                // the sentence that says which case of the hash's validity holds
+  std::string host, compiler, mpi, cpu;
+};
+
+struct RunResult {
+  RunSettings settings;
+  std::vector<HashSum> reference_hash;  // final hash of each distinct reference
+  double reference_time_s = 0;
+  std::vector<StageResult> stages;
+  Exit exit = Exit::pass;               // lowest code of the refuted claims, else pass
+};
+
+}  // namespace zp
