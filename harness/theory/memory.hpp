@@ -1,0 +1,31 @@
+// What one rank holds, by category, at the named points of a step, and the predicted peaks. Exact: every
+// buffer is acquired and dropped at program points, never by timing (design 5). The same on every rank and in
+// every step.
+#pragma once
+
+#include <map>
+
+#include "harness/base/quantities.hpp"
+#include "harness/base/vocabulary.hpp"
+#include "harness/layout/layout.hpp"
+#include "harness/layout/training.hpp"
+#include "harness/theory/stage.hpp"
+
+namespace zp::theory {
+
+using HeldLines = std::map<Category, Bytes>;  // categories with nothing held are absent
+using HeldPoints = std::map<Point, HeldLines>;
+
+// Receive pieces of the transport: two of 256 KiB per active peer (design 5).
+inline constexpr Bytes kReceivePiece{256 * 1024};
+inline constexpr int kReceivePieces = 2;
+// Peers that a rank receives from at one time: 1 in halving, N-1 in direct, none alone.
+int active_peers(Algorithm algorithm, int world);
+
+// `constant`: what model and kernels hold from init to end (activations, workspace, data), see
+// activations.hpp.
+HeldPoints held_per_step(const Stage& stage, const Layout& layout, const Training& training,
+                         Algorithm algorithm, const HeldLines& constant);
+Bytes total(const HeldLines& lines);
+
+}  // namespace zp::theory
