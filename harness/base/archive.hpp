@@ -1,5 +1,6 @@
-// Plain data to a string of bytes and back, for the control link between ranks of one job on like machines. A type
-// takes part by listing its members once:  template <class A> void archive(A& a, Thing& t) { a(t.x, t.y); }
+// Plain data to a string of bytes and back, for the control link between ranks of one job on like machines. A
+// type takes part by listing its members once:  template <class A> void archive(A& a, Thing& t) { a(t.x,
+// t.y); }
 #pragma once
 
 #include <cstddef>

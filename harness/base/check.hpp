@@ -1,5 +1,5 @@
-// Failure in one place: broken rules, failed calls and bad input all become an Error that carries its exit code.
-// Checks stay on in every build. A false claim is not an error: it is a Verdict (harness/claim).
+// Failure in one place: broken rules, failed calls and bad input all become an Error that carries its exit
+// code. Checks stay on in every build. A false claim is not an error: it is a Verdict (harness/claim).
 #pragma once
 
 #include <stdexcept>

@@ -26,11 +26,12 @@ constexpr uint64_t random_bits(uint64_t key, uint64_t counter) {
   return mix64(key + mix64(counter * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL));
 }
 
-// Approximately normal, standard deviation `scale`: the centred sum of four 16-bit integers (Irwin-Hall), which is
-// exact, then two rounded products. Range ±2·sqrt(3)·scale.
+// Approximately normal, standard deviation `scale`: the centred sum of four 16-bit integers (Irwin-Hall),
+// which is exact, then two rounded products. Range ±2·sqrt(3)·scale.
 constexpr float random_normal(uint64_t key, uint64_t counter, float scale) {
   const uint64_t r = random_bits(key, counter);
-  const int64_t sum = static_cast<int64_t>((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));
+  const int64_t sum =
+      static_cast<int64_t>((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));
   const float centred = static_cast<float>(2 * sum - 4 * 65535) * 0x1p-17F;  // variance 1/3
   return (centred * 1.7320508F) * scale;
 }

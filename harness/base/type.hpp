@@ -57,13 +57,13 @@ inline constexpr Type type_of<int32_t> = Type::i32;
 template <>
 inline constexpr Type type_of<int64_t> = Type::i64;
 
-// Types of the model states (design 3.3). Masters and moments are fp32. A recipe whose parameters are fp32 keeps
-// no master: the parameters are their own.
+// Types of the model states (design 3.3). Masters and moments are fp32. A recipe whose parameters are fp32
+// keeps no master: the parameters are their own.
 struct Recipe {
   std::string_view name;
   Type params;
-  Type grads;                 // in memory and on the wire
-  int optimizer_words;        // fp32 words per parameter: master, m, v
+  Type grads;           // in memory and on the wire
+  int optimizer_words;  // fp32 words per parameter: master, m, v
 };
 
 inline constexpr std::array kRecipes{

@@ -1,5 +1,5 @@
-// The words that ledger and theory share: what memory is held for, what a collective is for, when memory is looked at.
-// One word per thing; names are those that tables and records print.
+// The words that ledger and theory share: what memory is held for, what a collective is for, when memory is
+// looked at. One word per thing; names are those that tables and records print.
 #pragma once
 
 #include <array>
@@ -21,9 +21,10 @@ enum class Category {
   scalars,      // losses and norms in exchange
   data,         // tokens of the micro-batch
 };
-inline constexpr std::array kCategories{
-    Category::params,      Category::grads,     Category::optimizer, Category::gathered, Category::bucket, Category::fold,
-    Category::activations, Category::workspace, Category::transport, Category::scalars,  Category::data};
+inline constexpr std::array kCategories{Category::params,      Category::grads,     Category::optimizer,
+                                        Category::gathered,    Category::bucket,    Category::fold,
+                                        Category::activations, Category::workspace, Category::transport,
+                                        Category::scalars,     Category::data};
 
 constexpr std::string_view name_of(Category category) {
   switch (category) {
@@ -82,7 +83,7 @@ enum class Point {
   backward_peak,    // within the backward passes of the step, reductions included
   after_reduction,  // every gradient of the step is reduced, nothing is updated yet
   after_step,
-  step_peak,        // within the whole step
+  step_peak,  // within the whole step
 };
 inline constexpr std::array kPoints{Point::after_init,      Point::after_forward, Point::backward_peak,
                                     Point::after_reduction, Point::after_step,    Point::step_peak};

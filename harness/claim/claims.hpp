@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "harness/claim/verdict.hpp"
-#include "harness/ledger/evidence.hpp"
 #include "harness/layout/layout.hpp"
 #include "harness/layout/training.hpp"
+#include "harness/ledger/evidence.hpp"
 #include "harness/theory/stage.hpp"
 #include "harness/trainer/reference.hpp"
 
@@ -20,13 +20,15 @@ struct RunFacts {
   const Layout* layout = nullptr;
   Training training;
   Algorithm algorithm = Algorithm::direct;
-  std::map<Category, Bytes> constant;               // activations, workspace, data: held from init to end
-  std::map<std::string, Work> work_per_micro_batch; // the model's kernels: theory's closed form for one micro-batch
+  std::map<Category, Bytes> constant;  // activations, workspace, data: held from init to end
+  std::map<std::string, Work>
+      work_per_micro_batch;  // the model's kernels: theory's closed form for one micro-batch
 };
 
 // One step of every rank (by rank) against the reference. Each returns proved or refuted, never not_measured.
 // Evidence lines name step, stage, rank and place, and what is off: expected, got, difference.
-Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference, const std::vector<StepEvidence>& ranks);
+Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
+                   const std::vector<StepEvidence>& ranks);
 Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& ranks);  // logs included
 Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ranks);
 Verdict judge_work(const RunFacts& facts, const std::vector<StepEvidence>& ranks);
@@ -37,7 +39,8 @@ struct Suspect {
   HashKind kind = HashKind::param;
   int tensor = 0;
 };
-Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference, const std::vector<StepEvidence>& ranks);
+Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
+                      const std::vector<StepEvidence>& ranks);
 
 // Proved and proved stays proved; otherwise the first refutation, with both evidences.
 void merge(Verdict& into, const Verdict& other);

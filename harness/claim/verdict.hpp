@@ -38,7 +38,8 @@ enum class Finding { proved, refuted, not_measured };
 struct Verdict {
   Claim claim = Claim::bits;
   Finding finding = Finding::not_measured;
-  // Refuted: the first contradiction on a line of its own, then at most a few more ("step 2, rank 1: block.0 …").
+  // Refuted: the first contradiction on a line of its own, then at most a few more ("step 2, rank 1: block.0
+  // …").
   std::vector<std::string> evidence;
   bool holds() const { return finding == Finding::proved; }
 };

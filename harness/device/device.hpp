@@ -1,5 +1,5 @@
-// Memory on one device, with its category and the transfers that still use it. A buffer knows who is writing and who
-// is reading it, so an access waits by itself: order by construction, not by discipline.
+// Memory on one device, with its category and the transfers that still use it. A buffer knows who is writing
+// and who is reading it, so an access waits by itself: order by construction, not by discipline.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace zp {
 
-// A transfer in flight. wait() returns when it is complete and may be called again; it throws Error as its transport
-// says (timeout, transport).
+// A transfer in flight. wait() returns when it is complete and may be called again; it throws Error as its
+// transport says (timeout, transport).
 class Pending {
  public:
   Pending() = default;
@@ -31,7 +31,7 @@ struct Storage {
   Type type = Type::f32;
   Elements length;
   void* data = nullptr;
-  std::shared_ptr<Pending> writer;                // at most one
+  std::shared_ptr<Pending> writer;  // at most one
   std::vector<std::shared_ptr<Pending>> readers;
 
   Bytes bytes() const { return length * size_of(type); }
@@ -61,8 +61,8 @@ class View {
     return {storage_, {range_.begin + part.begin, range_.begin + part.end}};
   }
 
-  // Host pointers to the first element. read() waits for a transfer that writes the buffer, write() also for those
-  // that read it. T must be the buffer's type.
+  // Host pointers to the first element. read() waits for a transfer that writes the buffer, write() also for
+  // those that read it. T must be the buffer's type.
   template <class T>
   const T* read() const {
     return static_cast<const T*>(read_bytes(type_of<T>));
@@ -71,7 +71,8 @@ class View {
   T* write() const {
     return static_cast<T*>(write_bytes(type_of<T>));
   }
-  // The same without a type and without waiting: for transports, which register themselves as writer or reader.
+  // The same without a type and without waiting: for transports, which register themselves as writer or
+  // reader.
   void* raw() const;
 
  private:
@@ -104,8 +105,8 @@ class Buffer {
   std::unique_ptr<Storage> storage_;
 };
 
-// Memory of one device. acquire() and the buffer's end go through allocate() and release() of *this*, so that a
-// decorator which overrides them sees every byte.
+// Memory of one device. acquire() and the buffer's end go through allocate() and release() of *this*, so that
+// a decorator which overrides them sees every byte.
 class Device {
  public:
   Device() = default;
@@ -122,7 +123,8 @@ class Device {
 
 enum class Fill { zero, nan };
 
-// Host memory. `fill` is what fresh memory holds; with Fill::nan memory is also poisoned before it is given back.
+// Host memory. `fill` is what fresh memory holds; with Fill::nan memory is also poisoned before it is given
+// back.
 std::unique_ptr<Device> make_host_device(Fill fill);
 
 }  // namespace zp

@@ -37,7 +37,8 @@ std::unique_ptr<Node> fold_tree(int count) {
   return std::move(row.front());
 }
 
-// Sums the node into `target`; `fresh` says whether the target holds nothing yet. Buffers above `free` are unused.
+// Sums the node into `target`; `fresh` says whether the target holds nothing yet. Buffers above `free` are
+// unused.
 void visit(const Node& node, int target, bool fresh, int free, std::vector<Visit>& out) {
   if (!node.low) {
     out.push_back({.element = node.element, .target = target, .first = fresh, .merges = {}});

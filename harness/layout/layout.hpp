@@ -1,6 +1,6 @@
-// How a model's parameters are cut: tensors into units, units into equal slices, one per place. Pure arithmetic: no
-// memory, no messages. Slices of a unit have equal length; the last ones may end in padding, which is zero, is stored
-// and sent in every stage, and is never trained or hashed (design 5).
+// How a model's parameters are cut: tensors into units, units into equal slices, one per place. Pure
+// arithmetic: no memory, no messages. Slices of a unit have equal length; the last ones may end in padding,
+// which is zero, is stored and sent in every stage, and is never trained or hashed (design 5).
 #pragma once
 
 #include <cstdint>
@@ -69,8 +69,8 @@ struct TensorRun {
 
 class Layout {
  public:
-  // `alignment` a: 64 in the product (blocks of the gradient norm), 1 in worked examples. Throws (internal) for
-  // world < 1, alignment < 1, a unit without parameters or places that are not a permutation.
+  // `alignment` a: 64 in the product (blocks of the gradient norm), 1 in worked examples. Throws (internal)
+  // for world < 1, alignment < 1, a unit without parameters or places that are not a permutation.
   Layout(const std::vector<UnitSpec>& units, int world, int64_t alignment = 64);
   Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t alignment = 64);
 

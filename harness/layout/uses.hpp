@@ -15,8 +15,8 @@ struct Use {
   friend bool operator==(const Use&, const Use&) = default;
 };
 
-// Uses of one micro-batch: every unit forward in order, then backward in the reverse order. (No unit borrows another's
-// tensors: tied models are not supported yet.)
+// Uses of one micro-batch: every unit forward in order, then backward in the reverse order. (No unit borrows
+// another's tensors: tied models are not supported yet.)
 std::vector<Use> uses(const Layout& layout);
 
 }  // namespace zp

@@ -1,5 +1,5 @@
-// What one rank did, as plain data: no live objects, nothing judged. Written by the ledger (metered decorators and the
-// step loop), read by harness/claim. One Evidence per rank and stage.
+// What one rank did, as plain data: no live objects, nothing judged. Written by the ledger (metered
+// decorators and the step loop), read by harness/claim. One Evidence per rank and stage.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ struct LogEntry {
   Operation operation = Operation::all_gather;
   Purpose purpose = Purpose::gather_params;
   Type type = Type::f32;
-  Elements count;  // of the whole
-  int tensor = -1; // logical tensor: unit, or -1
+  Elements count;   // of the whole
+  int tensor = -1;  // logical tensor: unit, or -1
   friend bool operator==(const LogEntry&, const LogEntry&) = default;
 };
 
@@ -65,22 +65,22 @@ struct UseHash {
 struct StepEvidence {
   int step = 0;
   // bytes
-  std::map<Purpose, std::map<int, Sent>> sent;                       // by purpose and peer rank
+  std::map<Purpose, std::map<int, Sent>> sent;  // by purpose and peer rank
   std::map<Purpose, std::map<Operation, Asked>> asked;
   std::vector<LogEntry> log;
   // memory
   std::map<Point, HeldMap> held;
   // work
-  std::map<std::string, Work> work;                                  // by kernel
+  std::map<std::string, Work> work;  // by kernel
   // bits
-  std::vector<UseHash> used;                                         // params as used
-  std::vector<TensorHash> grads;                                     // own slice, reduced, before the optimizer
-  std::vector<TensorHash> state;                                     // own slice, after the step: param, master, m, v
-  std::vector<TensorHash> replica;                                   // whole replicas held after the step (params)
-  std::vector<HashSum> micro_batch_grads;                            // by micro-step of this rank, whole model
-  uint64_t norm_bits = 0;                                            // fp64 bits of the gradient norm
-  uint64_t loss_bits = 0;                                            // fp64 bits of the step's loss
-  double time_s = 0.0;                                               // wall time of the step, inspection excluded
+  std::vector<UseHash> used;               // params as used
+  std::vector<TensorHash> grads;           // own slice, reduced, before the optimizer
+  std::vector<TensorHash> state;           // own slice, after the step: param, master, m, v
+  std::vector<TensorHash> replica;         // whole replicas held after the step (params)
+  std::vector<HashSum> micro_batch_grads;  // by micro-step of this rank, whole model
+  uint64_t norm_bits = 0;                  // fp64 bits of the gradient norm
+  uint64_t loss_bits = 0;                  // fp64 bits of the step's loss
+  double time_s = 0.0;                     // wall time of the step, inspection excluded
 };
 
 struct Evidence {

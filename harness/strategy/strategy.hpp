@@ -1,5 +1,5 @@
-// What a stage decides: what each rank keeps, and when ranks talk. The step loop calls the hooks in the order of the
-// table in README; a strategy sees device, kernels and transport, never the ledger and never theory.
+// What a stage decides: what each rank keeps, and when ranks talk. The step loop calls the hooks in the order
+// of the table in README; a strategy sees device, kernels and transport, never the ledger and never theory.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,73 @@
+// DDP: every rank holds everything and updates everything; gradients are all-reduced once a step.
+#include "harness/strategy/state.hpp"
+
+namespace zp {
+namespace {
+
+class Ddp final : public Strategy {
+ public:
+  explicit Ddp(Rig& rig)
+      : rig_(rig),
+        params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
+        sums_(rig, Extent::whole),
+        optimizer_(rig, Extent::whole),
+        norm_(rig) {
+    optimizer_.initialise(params_);
+  }
+
+  void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
+  void before_forward(int) override {}
+  void after_forward(int) override {}
+  void before_backward(int) override {}
+
+  void after_backward(int unit) override {
+    sums_.add(unit, 1.0F);
+    if (!sums_.is_last_micro_step()) return;
+    rig_.transport
+        .all_reduce({.whole = sums_.sum().all(unit),
+                     .cuts = cuts_of(rig_, unit),
+                     .divisor = static_cast<float>(rig_.training.batching.micro_batches),
+                     .label = label_of(rig_, Purpose::reduce_grads, unit)})
+        .wait();
+  }
+
+  View params(int unit) override { return params_.all(unit); }
+  View grads(int unit) override { return sums_.target(unit); }
+  void finish_reductions() override {}
+
+  double step() override {
+    const double norm = norm_(sums_.sum());
+    optimizer_.begin_step(norm);
+    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+      optimizer_.update(unit, sums_.sum().all(unit), params_.all(unit));
+    }
+    return norm;
+  }
+
+  std::vector<StateRun> own_state() override { return own_runs(rig_, params_, sums_.sum(), optimizer_); }
+
+  std::vector<StateRun> replicas() override {
+    std::vector<StateRun> runs;
+    append_whole(runs, rig_, HashKind::grad, sums_.sum());
+    append_whole(runs, rig_, HashKind::param, params_);
+    append_whole(runs, rig_, HashKind::master, optimizer_.master());
+    append_whole(runs, rig_, HashKind::m, optimizer_.m());
+    append_whole(runs, rig_, HashKind::v, optimizer_.v());
+    return runs;
+  }
+
+  Reduction reduction() const override { return Reduction::after_accumulation; }
+
+ private:
+  Rig& rig_;
+  UnitState params_;
+  GradientSums sums_;
+  Optimizer optimizer_;
+  GradientNorm norm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_ddp(Rig& rig) { return std::make_unique<Ddp>(rig); }
+
+}  // namespace zp

@@ -1,0 +1,283 @@
+// What strategies are made of.
+#include "harness/strategy/state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/model/model.hpp"
+#include "kernels/norm.hpp"
+
+namespace zp {
+namespace {
+
+Elements largest(const Rig& rig, Extent extent) {
+  Elements most;
+  for (const UnitLayout& unit : rig.layout.units()) {
+    most = std::max(most, extent == Extent::whole ? unit.padded : unit.slice);
+  }
+  return most;
+}
+
+// The logical part of `range` of a unit, and where it lies in a view of that range.
+Range logical_part(const UnitLayout& unit, Range range) {
+  return {{0}, std::max(std::min(range.end, unit.length) - range.begin, Elements{0})};
+}
+
+}  // namespace
+
+Range extent_range(const Rig& rig, int unit, Extent extent) {
+  const UnitLayout& layout = rig.layout.unit(unit);
+  return extent == Extent::whole ? Range{{0}, layout.padded} : layout.slice_of(rig.transport.place());
+}
+
+Label label_of(const Rig& rig, Purpose purpose, int unit) {
+  return {.purpose = purpose, .tensor = unit, .name = rig.layout.unit(unit).name};
+}
+
+Cuts cuts_of(const Rig& rig, int unit) {
+  return Cuts::equal(rig.layout.world(), rig.layout.unit(unit).slice);
+}
+
+// ---- UnitState
+
+UnitState::UnitState(Rig& rig, Category category, Type type, Extent extent) : rig_(rig), extent_(extent) {
+  for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
+    buffers_.push_back(rig.device.acquire(category, type, extent_range(rig, unit, extent).length()));
+  }
+}
+
+View UnitState::mine(int unit) const {
+  if (extent_ == Extent::slice) return all(unit);
+  return all(unit).part(extent_range(rig_, unit, Extent::slice));
+}
+
+// ---- GradientSums
+
+GradientSums::GradientSums(Rig& rig, Extent extent) : rig_(rig), extent_(extent) {
+  const int micro_steps = rig.training.batching.micro_steps();
+  last_element_ = fold_visits(micro_steps).back().element;
+  const Type type = rig.training.recipe.grads;
+  buffers_.emplace_back(rig, Category::grads, type, extent);
+  for (int i = 0; i < extra_fold_buffers(micro_steps); ++i) {
+    buffers_.emplace_back(rig, Category::fold, type, extent);
+  }
+  if (micro_steps > 1) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
+}
+
+View GradientSums::target(int unit) const {
+  if (visit_.first) return buffers_[static_cast<size_t>(visit_.target)].all(unit);
+  return scratch_.part({{0}, extent_range(rig_, unit, extent_).length()});
+}
+
+void GradientSums::add(int unit, float divisor) {
+  const bool last = is_last_micro_step();
+  const size_t merges = visit_.merges.size();
+  if (!visit_.first) {
+    const View sum = buffers_[static_cast<size_t>(visit_.target)].all(unit);
+    add_into(sum, target(unit), last && merges == 0 ? divisor : 1.0F);
+  }
+  for (size_t i = 0; i < merges; ++i) {
+    const Visit::Merge& merge = visit_.merges[i];
+    add_into(buffers_[static_cast<size_t>(merge.into)].all(unit),
+             buffers_[static_cast<size_t>(merge.from)].all(unit), last && i + 1 == merges ? divisor : 1.0F);
+  }
+}
+
+void GradientSums::add_into(const View& sum, const View& term, float divisor) {
+  rig_.kernels.run(kernels::Fold{.inputs = {sum, term}, .out = sum, .divisor = divisor});
+}
+
+// ---- Optimizer
+
+Optimizer::Optimizer(Rig& rig, Extent extent)
+    : rig_(rig),
+      extent_(extent),
+      master_(rig, Category::optimizer, Type::f32, extent),
+      m_(rig, Category::optimizer, Type::f32, extent),
+      v_(rig, Category::optimizer, Type::f32, extent) {
+  const Training& training = rig.training;
+  numbers_.lr = training.lr;
+  numbers_.beta1 = training.beta1;
+  numbers_.beta2 = training.beta2;
+  numbers_.epsilon = training.epsilon;
+}
+
+void Optimizer::initialise(const UnitState& params) {
+  for (const UnitLayout& unit : rig_.layout.units()) {
+    // Parameters that lie outside the optimizer's extent get their values through a passing fp32 image.
+    const Range range = extent_range(rig_, unit.index, params.extent());
+    const bool own_master = params.extent() == extent_;
+    const Buffer image =
+        own_master ? Buffer() : rig_.device.acquire(Category::workspace, Type::f32, range.length());
+    const auto fill = [&](const View& into, Range covered) {
+      for (const TensorRun& run : runs(unit, covered)) {
+        const TensorSpec& spec = run.tensor->spec;
+        const Range part{run.in_unit.begin - covered.begin, run.in_unit.end - covered.begin};
+        rig_.kernels.run(kernels::Initialize{.x = into.part(part),
+                                             .init = spec.init,
+                                             .scale = spec.scale,
+                                             .key = init_key(rig_.training.seed, spec.name),
+                                             .first = (run.in_unit.begin - run.tensor->in_unit.begin).n});
+      }
+    };
+    const View master = master_.all(unit.index);
+    fill(master, extent_range(rig_, unit.index, extent_));
+    if (!own_master) fill(image.all(), range);
+    const Range logical = logical_part(unit, range);
+    const View from = own_master ? master : image.all();
+    if (!logical.empty()) {
+      rig_.kernels.run(kernels::Cast{.from = from.part(logical), .to = params.all(unit.index).part(logical)});
+    }
+    const Range moments = logical_part(unit, extent_range(rig_, unit.index, extent_));
+    for (const UnitState* state : {&m_, &v_}) {
+      if (moments.empty()) continue;
+      kernels::Initialize zeros;
+      zeros.x = state->all(unit.index).part(moments);
+      rig_.kernels.run(zeros);
+    }
+  }
+}
+
+void Optimizer::begin_step(double norm) {
+  const Training& training = rig_.training;
+  beta1_power_ *= static_cast<double>(training.beta1);
+  beta2_power_ *= static_cast<double>(training.beta2);
+  numbers_.clip = clip_factor(norm, training.clip);
+  numbers_.correction1 = static_cast<float>(1.0 - beta1_power_);
+  numbers_.correction2 = static_cast<float>(1.0 - beta2_power_);
+}
+
+void Optimizer::update(int unit, const View& grads, const View& params) {
+  const UnitLayout& layout = rig_.layout.unit(unit);
+  const Range range = extent_range(rig_, unit, extent_);
+  for (const TensorRun& run : runs(layout, range)) {
+    const Range part{run.in_unit.begin - range.begin, run.in_unit.end - range.begin};
+    kernels::AdamW call = numbers_;
+    call.decay = decays(run.tensor->spec) ? rig_.training.weight_decay : 0.0F;
+    call.grads = grads.part(part);
+    call.master = master_.all(unit).part(part);
+    call.m = m_.all(unit).part(part);
+    call.v = v_.all(unit).part(part);
+    rig_.kernels.run(call);
+  }
+  const Range logical = logical_part(layout, range);
+  if (!logical.empty()) {
+    rig_.kernels.run(kernels::Cast{.from = master_.all(unit).part(logical), .to = params.part(logical)});
+  }
+}
+
+// ---- GradientNorm
+
+GradientNorm::GradientNorm(Rig& rig) : rig_(rig) {
+  limbs_ = rig.device.acquire(Category::scalars, Type::i64, {6 * int64_t{rig.layout.world()}});
+}
+
+double GradientNorm::operator()(const UnitState& sums) {
+  ExactSum mine;
+  for (const UnitLayout& unit : rig_.layout.units()) {
+    const Range logical = logical_part(unit, extent_range(rig_, unit.index, Extent::slice));
+    if (logical.empty()) continue;
+    rig_.kernels.run(kernels::SquareSum{.grads = sums.mine(unit.index).part(logical), .sum = &mine});
+  }
+  const int64_t at = 6 * int64_t{rig_.transport.place()};
+  const View slot = limbs_.part({{at}, {at + 6}});
+  std::ranges::copy(mine.limbs(), slot.write<int64_t>());
+  rig_.transport
+      .all_gather({.mine = slot,
+                   .whole = limbs_.all(),
+                   .cuts = Cuts::equal(rig_.layout.world(), {6}),
+                   .label = {.purpose = Purpose::grad_norm, .tensor = -1, .name = "gradient norm"}})
+      .wait();
+  ExactSum total;
+  const int64_t* all = limbs_.all().read<int64_t>();
+  for (int place = 0; place < rig_.layout.world(); ++place) {
+    std::array<int64_t, 6> limbs{};
+    std::copy_n(all + 6 * int64_t{place}, 6, limbs.begin());
+    total.add_limbs(limbs);
+  }
+  return std::sqrt(total.value());
+}
+
+// ---- Gathered
+
+void Gathered::gather(int unit, const View& mine) {
+  Buffer& whole = buffers_[static_cast<size_t>(unit)];
+  require(!whole.held(), "a unit is gathered once at a time");
+  whole = rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded);
+  rig_.transport
+      .all_gather({.mine = mine,
+                   .whole = whole.all(),
+                   .cuts = cuts_of(rig_, unit),
+                   .label = label_of(rig_, Purpose::gather_params, unit)})
+      .wait();
+}
+
+void Gathered::drop(int unit) { buffers_[static_cast<size_t>(unit)].drop(); }
+
+View Gathered::all(int unit) const {
+  const Buffer& whole = buffers_[static_cast<size_t>(unit)];
+  require(whole.held(), "a unit is gathered before it is used");
+  return whole.all();
+}
+
+// ---- Bucket
+
+void Bucket::acquire(Rig& rig, int unit) {
+  require(!buffer_.held(), "one bucket is filled at a time");
+  unit_ = unit;
+  buffer_ = rig.device.acquire(Category::bucket, rig.training.recipe.grads, rig.layout.unit(unit).padded);
+}
+
+View Bucket::whole(int unit) const {
+  require(buffer_.held() && unit == unit_, "a bucket is filled by its own unit");
+  return buffer_.all();
+}
+
+void Bucket::reduce_into(Rig& rig, int unit, GradientSums& sums) {
+  const auto micro_batches = static_cast<float>(rig.training.batching.micro_batches);
+  // With one micro-step the sum over places is the last one, and is divided where it is made.
+  const bool only = rig.training.batching.micro_steps() == 1;
+  rig.transport
+      .reduce_scatter({.whole = whole(unit),
+                       .mine = sums.target(unit),
+                       .cuts = cuts_of(rig, unit),
+                       .divisor = only ? micro_batches : 1.0F,
+                       .label = label_of(rig, Purpose::reduce_grads, unit)})
+      .wait();
+  sums.add(unit, micro_batches);
+}
+
+void Bucket::drop() { buffer_.drop(); }
+
+// ---- State runs
+
+void append_mine(std::vector<StateRun>& runs, const Rig& rig, HashKind kind, const UnitState& state) {
+  for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
+    runs.push_back({.kind = kind,
+                    .unit = unit,
+                    .in_unit = extent_range(rig, unit, Extent::slice),
+                    .view = state.mine(unit)});
+  }
+}
+
+void append_whole(std::vector<StateRun>& runs, const Rig& rig, HashKind kind, const UnitState& state) {
+  for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
+    runs.push_back({.kind = kind,
+                    .unit = unit,
+                    .in_unit = extent_range(rig, unit, Extent::whole),
+                    .view = state.all(unit)});
+  }
+}
+
+std::vector<StateRun> own_runs(const Rig& rig, const UnitState& params, const UnitState& grads,
+                               const Optimizer& optimizer) {
+  std::vector<StateRun> runs;
+  append_mine(runs, rig, HashKind::grad, grads);
+  append_mine(runs, rig, HashKind::param, params);
+  append_mine(runs, rig, HashKind::master, optimizer.master());
+  append_mine(runs, rig, HashKind::m, optimizer.m());
+  append_mine(runs, rig, HashKind::v, optimizer.v());
+  return runs;
+}
+
+}  // namespace zp
