@@ -1,5 +1,5 @@
-// The optimizer's formula, written once for every device. AdamW (Loshchilov and Hutter, ICLR 2019): decoupled weight
-// decay, bias-corrected moments. Order of operations is part of the contract.
+// The optimizer's formula, written once for every device and vector width. AdamW (Loshchilov and Hutter, ICLR 2019):
+// decoupled weight decay, bias-corrected moments. Order of operations is part of the contract.
 #pragma once
 
 #include <cmath>
@@ -21,12 +21,16 @@ struct AdamWNumbers {
 
 // g = clip·grad; m = fma(beta1, m, (1-beta1)·g); v = fma(beta2, v, (1-beta2)·(g·g));
 // master -= lr·fma(decay, master, (m/correction1)/(sqrt(v/correction2) + epsilon)).
-ZP_HOST_DEVICE inline void adamw_element(const AdamWNumbers& n, float grad, float& master, float& m, float& v) {
-  const float g = n.clip * grad;
-  m = std::fma(n.beta1, m, (1.0F - n.beta1) * g);
-  v = std::fma(n.beta2, v, (1.0F - n.beta2) * (g * g));
-  const float direction = (m / n.correction1) / (std::sqrt(v / n.correction2) + n.epsilon);
-  master = master - n.lr * std::fma(n.decay, master, direction);
+// F is float, or lanes of floats made from one float by F(x), with + - * /, fma and sqrt.
+template <class F>
+ZP_HOST_DEVICE inline void adamw_element(const AdamWNumbers& n, F grad, F& master, F& m, F& v) {
+  using std::fma;
+  using std::sqrt;
+  const F g = F(n.clip) * grad;
+  m = fma(F(n.beta1), m, F(1.0F - n.beta1) * g);
+  v = fma(F(n.beta2), v, F(1.0F - n.beta2) * (g * g));
+  const F direction = (m / F(n.correction1)) / (sqrt(v / F(n.correction2)) + F(n.epsilon));
+  master = master - F(n.lr) * fma(F(n.decay), master, direction);
 }
 
 }  // namespace zp

@@ -49,15 +49,17 @@ struct BiasBackward {
 };
 
 // mean = lanes(x)/n; var = lanes_fma((x-mean)²)/n; rstd = 1/sqrt(var + 1e-5f); y = fma((x-mean)·rstd, gain, bias).
-// lanes: 32 virtual lanes, element i in lane i mod 32, then lanes folded (l, l+16), 8, 4, 2, 1.   Elements: R·width.
+// lanes: 32 virtual lanes, each from +0, element i added to lane i mod 32 in ascending order (lanes_fma: lane =
+// fma(a, a, lane)), then lanes folded (l, l+16), 8, 4, 2, 1. /n is a division by n in fp32.   Elements: R·width.
 struct LayerNormForward {
   View x, gain, bias, y, mean, rstd;  // mean, rstd: R
   int64_t rows = 0, width = 0;
 };
 
-// With xhat = (x-mean)·rstd, h = dy·gain: dx = ((h - lanes(h)/n) - xhat·(lanes(h·xhat)/n))·rstd, added to dx where
-// `write` is accumulate (the residual path). dgain[c] = chain of fma(dy, xhat, ·) over rows ascending from +0;
-// dbias[c] = sum of dy over rows ascending from +0.   Elements: R·width.
+// With xhat = (x-mean)·rstd, h = dy·gain: dx = ((h - lanes(h)/n) - xhat·(lanes(h·xhat)/n))·rstd, every product
+// rounded, or dx + that where `write` is accumulate (the residual path). dx may be dy where it is overwritten.
+// dgain[c] = chain of fma(dy, xhat, ·) over rows ascending from +0; dbias[c] = sum of dy over rows ascending from +0.
+// Elements: R·width.
 struct LayerNormBackward {
   View x, gain, mean, rstd, dy, dx, dgain, dbias;
   int64_t rows = 0, width = 0;
@@ -83,12 +85,14 @@ struct AttentionBackward {
   int64_t batch = 0, sequence = 0, width = 0, heads = 0;
 };
 
-// tanh form: in = fma(x·x·x, 0.044715f, x)·0.7978846f; y = (0.5f·x)·(1 + tanh(in)).   Elements: length of x.
+// tanh form: in = fma((x·x)·x, 0.044715f, x)·0.7978846f; y = (0.5f·x)·(1 + tanh(in)); y may be x.
+// Elements: length of x.
 struct GeluForward {
   View x, y;
 };
 
-// dx = dy·gelu'(x); dx may be dy.   Elements: length of x.
+// dx = dy·gelu'(x), where with t = tanh(in), slope = fma(0.134145f·x, x, 1)·0.7978846f:
+// gelu'(x) = fma((0.5f·x)·fma(-t, t, 1), slope, 0.5f·(1 + t)); dx may be dy.   Elements: length of x.
 struct GeluBackward {
   View x, dy, dx;
 };
@@ -98,7 +102,8 @@ struct Add {
   View a, b, y;
 };
 
-// x[r] = token[tokens[r]] + position[r mod sequence].   Elements: R·width.
+// x[r] = token[tokens[r]] + position[r mod sequence]. The tables' lengths give vocabulary and positions; a token
+// outside the vocabulary throws, here and wherever tokens are read.   Elements: R·width.
 struct EmbeddingForward {
   View tokens, token, position, x;  // tokens: i32, R
   int64_t rows = 0, sequence = 0, width = 0;
@@ -111,8 +116,9 @@ struct EmbeddingBackward {
   int64_t rows = 0, sequence = 0, width = 0;
 };
 
-// Per row: max, sum = lanes(exp(logit - max)), loss_r = (log(sum) + max) - logit[target]; loss (1 element) =
-// lanes(loss_r)/R. log is correctly rounded.   Elements: R·vocabulary.
+// Per row: max (+0 added, so that a zero has no sign), sum = lanes(exp(logit - max)),
+// loss_r = (log(sum) + max) - logit[target]; loss (1 element) = lanes(loss_r)/R. log is correctly rounded.
+// Elements: R·vocabulary.
 struct CrossEntropyForward {
   View logits, targets, row_max, row_sum, row_loss, loss;
   int64_t rows = 0, vocabulary = 0;
