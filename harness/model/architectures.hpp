@@ -1,4 +1,5 @@
-// What an architecture gives model.cpp: the units of its tensors and a model that runs them. Private to this folder.
+// What an architecture gives model.cpp: the units of its tensors and a model that runs them. Private to this
+// folder.
 #pragma once
 
 #include <memory>
