@@ -157,6 +157,22 @@ class Control {
 
 // ---- Algorithms and the table --------------------------------------------------------------------------------------
 
+// [Note: messages and additions of a collective]
+// L_q: bytes of place q's slice; a range of places is contiguous in the whole. pieces(x) = ceil(x / kPiece) and
+// messages(x) = ceil(x / kLongestMessage), both 0 for x = 0: an empty range is not sent. Place p of N sends
+//   halving reduce-scatter  for h = N/2, N/4 … 1, to place p^h: the h slices around p^h (those places q with
+//                           q/h = (p^h)/h), x bytes in pieces(x) messages
+//   halving all-gather      for h = 1, 2 … N/2, to place p^h: the h slices around p, x bytes in messages(x) messages
+//   direct reduce-scatter   to every other place q: L_q bytes in pieces(L_q) messages
+//   direct all-gather       to every other place q: L_p bytes in messages(L_p) messages
+//   all-reduce              both, reduce-scatter first
+// and nothing at N = 1. With equal slices every place sends (N-1)·L bytes a pass; per peer h·L to p^h (halving), L
+// (direct). Additions are Fold calls, one per received piece range:
+//   halving                 for h = N/2 … 1: pieces(x) calls of two inputs, x bytes being the h slices around p
+//   direct                  pieces(L_p) calls of N inputs
+//   N = 1                   one call of one input ("divide"), none when divisor is 1 and `mine` lies in `whole`
+// so (N-1)·L elements are added whatever the algorithm (equal slices), and an empty own slice adds nothing.
+
 // Design 3.4: halving where world is a power of two and gradients travel in fp32, otherwise direct.
 Algorithm default_algorithm(int world, Type wire);
 
@@ -166,8 +182,9 @@ struct CollectiveOptions {
   double timeout_s = 60.0;
 };
 
-inline constexpr Bytes kPiece{256 * 1024};  // one receive piece
+inline constexpr Bytes kPiece{256 * 1024};  // one receive piece; longest message of a reduce-scatter
 inline constexpr int kPiecesPerPeer = 2;
+inline constexpr Bytes kLongestMessage{64 * 1024 * 1024};  // of a gather, which needs no pieces
 
 // Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per active peer:
 // 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and held until the end;
@@ -194,7 +211,11 @@ struct TransportRow {
 std::span<const TransportRow> transports();
 
 // World size of the MPI launcher that started this process (Open MPI, MPICH/Hydra, PMIx or Slurm step), from its
-// environment; 0 when there is none.
+// environment; 0 when there is none. A Slurm step of one task counts as none: a shell in an allocation looks the same.
 int launched_world();
+
+// Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every rank. With a
+// code other than pass it waits at most a few seconds for ranks that do not come.
+[[noreturn]] void end_processes(Exit code);
 
 }  // namespace zp
