@@ -1,5 +1,6 @@
-// One device working alone: whole tensors by name, no flat layout, no slices, no transport. It shares the kernels with
-// the stages and nothing else (its own forward, backward and sums), so that a fault of theirs is not its own.
+// One device working alone: whole tensors by name, no flat layout, no slices, no transport. It shares the
+// kernels with the stages and nothing else (its own forward, backward and sums), so that a fault of theirs is
+// not its own.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace zp {
 
-// What fixes the bits of a run beside model, data and training numbers (design 3.3, 3.4): where sums over micro-batches
-// are taken and rounded.
+// What fixes the bits of a run beside model, data and training numbers (design 3.3, 3.4): where sums over
+// micro-batches are taken and rounded.
 struct Arithmetic {
   Reduction reduction = Reduction::after_accumulation;
   Batching batching;
@@ -26,8 +27,9 @@ struct Arithmetic {
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 
-// Layouts that end on the same bits have equal canonical arithmetic; one reference serves them all. With fp32 gradients
-// whatever equals the fold over all M micro-batches becomes one device (N = 1) accumulating M micro-batches.
+// Layouts that end on the same bits have equal canonical arithmetic; one reference serves them all. With fp32
+// gradients whatever equals the fold over all M micro-batches becomes one device (N = 1) accumulating M
+// micro-batches.
 Arithmetic canonical(const Arithmetic& arithmetic);
 
 struct ReferenceConfig {
@@ -43,8 +45,8 @@ struct ReferenceConfig {
 
 // Hashes that one step leaves. Vectors over tensors (index over the whole model) unless said otherwise.
 struct ReferenceStep {
-  std::vector<HashSum> params_before;   // as used by this step's forward and backward
-  std::vector<HashSum> grads;           // averaged, before clipping
+  std::vector<HashSum> params_before;         // as used by this step's forward and backward
+  std::vector<HashSum> grads;                 // averaged, before clipping
   std::vector<HashSum> params, master, m, v;  // after the step
   std::vector<HashSum> micro_batch_grads;     // by micro-batch number: whole model, stored (rounded) gradient
   uint64_t norm_bits = 0, loss_bits = 0;      // fp64 bits
@@ -63,7 +65,8 @@ class Reference {
 };
 
 // Memory comes from `device` (never metered) and kernels from `kernels` (never metered).
-std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device, kernels::Table& kernels);
+std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device,
+                                          kernels::Table& kernels);
 
 template <class A>
 void archive(A& a, ReferenceStep& s) {

@@ -1,0 +1,319 @@
+// One device working alone: state by tensor name, the step, and the hashes it leaves.
+//
+// [Note: what the reference fixes] Where the contract leaves a choice, this is it, for reference and
+// strategies alike:
+// - Powers of beta start at 1 and are multiplied once a step by the float beta widened to fp64; the
+// correction is
+//   float(1 - power).
+// - Elements of the synthetic gradient, and of every hash, are numbered over the whole model in unit order.
+// - Blocks of the norm run over a unit's tensors side by side, in their order, so a block may span two
+// tensors.
+// - A recipe with fp32 parameters has no master: hashes of masters are those of nothing.
+#include "harness/trainer/reference.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/base/check.hpp"
+#include "harness/trainer/reference_gpt.hpp"
+#include "harness/trainer/reference_sums.hpp"
+#include "kernels/norm.hpp"
+
+namespace zp {
+namespace {
+
+struct Tensor {
+  TensorSpec spec;
+  int64_t length = 0;
+  int64_t logical = 0;  // number of its first element over the whole model
+};
+
+struct Unit {
+  std::vector<Tensor> tensors;
+  int64_t length = 0;
+};
+
+class Alone final : public Reference {
+ public:
+  Alone(const ReferenceConfig& config, Device& device, kernels::Table& kernels)
+      : config_(config), device_(device), kernels_(kernels), sum_(sum_over_micro_batches(config.arithmetic)) {
+    require(config.arithmetic.grads == config.recipe.grads,
+            "the arithmetic is that of the recipe's gradients");
+    number_tensors();
+    if (config.model.architecture == Architecture::gpt) {
+      require(config.corpus != nullptr, "a GPT learns from a corpus");
+      gpt_ = make_reference_gpt(config.model, config.shape, device, kernels);
+      if (config.recipe.grads != Type::f32) image_ = acquire(Category::workspace, Type::f32);
+    }
+    initialise();
+  }
+
+  ReferenceStep step(const std::function<void()>& progress) override {
+    ReferenceStep result;
+    result.params_before = hashes(HashKind::param, params_);
+    average_gradients(progress, result);
+    result.grads = hashes(HashKind::grad, average_);
+    const double norm = gradient_norm();
+    result.norm_bits = std::bit_cast<uint64_t>(norm);
+    update(clip_factor(norm, config_.clip));
+    result.params = hashes(HashKind::param, params_);
+    result.master =
+        has_master() ? hashes(HashKind::master, master_) : std::vector<HashSum>(result.params.size());
+    result.m = hashes(HashKind::m, m_);
+    result.v = hashes(HashKind::v, v_);
+    ++step_;
+    return result;
+  }
+
+  std::vector<uint32_t> bits(HashKind kind, int tensor) const override {
+    const View view = state(kind).at(name_of_tensor(tensor)).all();
+    std::vector<uint32_t> out(static_cast<size_t>(view.length().n));
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = view.type() == Type::bf16 ? view.read<bf16>()[i].bits
+                                         : std::bit_cast<uint32_t>(view.read<float>()[i]);
+    }
+    return out;
+  }
+
+ private:
+  template <class F>
+  void for_each_tensor(F f) const {
+    for (const Unit& unit : units_) {
+      for (const Tensor& tensor : unit.tensors) f(tensor);
+    }
+  }
+
+  void number_tensors() {
+    int64_t logical = 0;
+    for (const UnitSpec& spec : model_units(config_.model)) {
+      Unit unit;
+      for (const TensorSpec& tensor : spec.tensors) {
+        int64_t length = 1;
+        for (const int64_t extent : tensor.shape) length *= extent;
+        unit.tensors.push_back({.spec = tensor, .length = length, .logical = logical});
+        unit.length += length;
+        logical += length;
+      }
+      units_.push_back(std::move(unit));
+    }
+  }
+
+  std::string name_of_tensor(int index) const {
+    std::string name;
+    for_each_tensor([&](const Tensor& tensor) {
+      if (index-- == 0) name = tensor.spec.name;
+    });
+    require(!name.empty(), "the model has this tensor");
+    return name;
+  }
+
+  bool has_master() const { return config_.recipe.params != Type::f32; }
+
+  const Tensors& state(HashKind kind) const {
+    switch (kind) {
+      case HashKind::param: return params_;
+      case HashKind::master: require(has_master(), "fp32 parameters have no master"); return master_;
+      case HashKind::m: return m_;
+      case HashKind::v: return v_;
+      case HashKind::grad: require(!average_.empty(), "a step was run"); return average_;
+    }
+    fail_rule("a state has a kind", {});
+  }
+
+  Tensors acquire(Category category, Type type) {
+    Tensors tensors;
+    for_each_tensor([&](const Tensor& tensor) {
+      tensors.emplace(tensor.spec.name, device_.acquire(category, type, {tensor.length}));
+    });
+    return tensors;
+  }
+
+  void initialise() {
+    params_ = acquire(Category::params, config_.recipe.params);
+    if (has_master()) master_ = acquire(Category::optimizer, Type::f32);
+    m_ = acquire(Category::optimizer, Type::f32);
+    v_ = acquire(Category::optimizer, Type::f32);
+    for_each_tensor([&](const Tensor& tensor) {
+      const std::string& name = tensor.spec.name;
+      const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
+      kernels_.run(kernels::Initialize{.x = exact,
+                                       .init = tensor.spec.init,
+                                       .scale = tensor.spec.scale,
+                                       .key = init_key(config_.seed, name),
+                                       .first = 0});
+      if (has_master()) kernels_.run(kernels::Cast{.from = exact, .to = params_.at(name).all()});
+      for (const Tensors* moments : {&m_, &v_}) {
+        kernels_.run(kernels::Initialize{
+            .x = moments->at(name).all(), .init = Init::zeros, .scale = 0.0F, .key = 0, .first = 0});
+      }
+    });
+  }
+
+  [[noreturn]] void fail_at_step(const std::string& what) const {
+    fail(Exit::bits, "reference, step " + std::to_string(step_) + ": " + what);
+  }
+
+  // Per tensor. `whose` names the state in the message of a failure.
+  std::vector<HashSum> hashes(HashKind kind, const Tensors& tensors, const std::string& whose = "") const {
+    std::vector<HashSum> result;
+    for_each_tensor([&](const Tensor& tensor) {
+      HashSum hash;
+      kernels_.run(kernels::HashRun{
+          .x = tensors.at(tensor.spec.name).all(), .kind = kind, .logical = tensor.logical, .sum = &hash});
+      if (!hash.finite)
+        fail_at_step(whose + std::string(name_of_kind(kind)) + " of " + tensor.spec.name + " is not finite");
+      result.push_back(hash);
+    });
+    return result;
+  }
+
+  static std::string_view name_of_kind(HashKind kind) {
+    switch (kind) {
+      case HashKind::param: return "parameter";
+      case HashKind::master: return "master";
+      case HashKind::m: return "first moment";
+      case HashKind::v: return "second moment";
+      case HashKind::grad: return "gradient";
+    }
+    return "?";
+  }
+
+  // The sum over micro-batches, divided by their number and stored; losses beside it.
+  void average_gradients(const std::function<void()>& progress, ReferenceStep& result) {
+    const int count = config_.arithmetic.batching.micro_batches;
+    losses_.assign(static_cast<size_t>(count), 0.0F);
+    result.micro_batch_grads.assign(static_cast<size_t>(count), {});
+    average_.clear();
+    Tensors sum = evaluate(*sum_, progress, result);
+    if (count > 1) {
+      for (auto& [name, buffer] : sum) {
+        Buffer average = device_.acquire(Category::grads, config_.recipe.grads, buffer.length());
+        kernels_.run(kernels::Fold{
+            .inputs = {buffer.all()}, .out = average.all(), .divisor = static_cast<float>(count)});
+        buffer = std::move(average);
+      }
+    }
+    average_ = std::move(sum);
+    double loss = 0.0;
+    for (const float of_micro_batch : losses_) loss += static_cast<double>(of_micro_batch);
+    loss /= count;
+    if (!std::isfinite(loss)) fail_at_step("the loss is not finite");
+    result.loss_bits = std::bit_cast<uint64_t>(loss);
+  }
+
+  // The higher side first, so that few partial sums live at once.
+  Tensors evaluate(const Sum& sum, const std::function<void()>& progress, ReferenceStep& result) {
+    if (sum.is_leaf()) return micro_batch_gradient(sum.micro_batch, progress, result);
+    const bool low_first = sum.low->height >= sum.high->height;
+    Tensors total = evaluate(low_first ? *sum.low : *sum.high, progress, result);
+    Tensors other = evaluate(low_first ? *sum.high : *sum.low, progress, result);
+    const Type type = sum.rounded ? config_.recipe.grads : Type::f32;
+    for (auto& [name, buffer] : total) {
+      Buffer& addend = other.at(name);
+      const bool in_place = buffer.all().type() == type;
+      Buffer fresh = in_place ? Buffer() : device_.acquire(Category::fold, type, buffer.length());
+      kernels_.run(kernels::Fold{.inputs = {buffer.all(), addend.all()},
+                                 .out = in_place ? buffer.all() : fresh.all(),
+                                 .divisor = 1.0F});
+      if (!in_place) buffer = std::move(fresh);
+      addend.drop();
+    }
+    return total;
+  }
+
+  // As stored: in the recipe's gradient type.
+  Tensors micro_batch_gradient(int number, const std::function<void()>& progress, ReferenceStep& result) {
+    Tensors grads = acquire(Category::grads, config_.recipe.grads);
+    const auto index = static_cast<size_t>(number);
+    losses_[index] = gpt_ ? gpt_gradient(number, grads) : synthetic_gradient(number, grads);
+    const std::string whose = "micro-batch " + std::to_string(number) + ": ";
+    for (const HashSum& hash : hashes(HashKind::grad, grads, whose)) result.micro_batch_grads[index] += hash;
+    if (progress) progress();
+    return grads;
+  }
+
+  float gpt_gradient(int number, const Tensors& grads) {
+    const MicroBatch tokens =
+        config_.corpus->micro_batch(config_.seed, step_, number, config_.shape.batch, config_.shape.sequence);
+    if (config_.recipe.grads == Type::f32) return gpt_->gradient(tokens, params_, grads);
+    const float loss = gpt_->gradient(tokens, params_, image_);
+    for (const auto& [name, image] : image_) {
+      kernels_.run(kernels::Cast{.from = image.all(), .to = grads.at(name).all()});
+    }
+    return loss;
+  }
+
+  float synthetic_gradient(int number, const Tensors& grads) {
+    const uint64_t key = synthetic_key(config_.seed, step_, number);
+    for_each_tensor([&](const Tensor& tensor) {
+      kernels_.run(kernels::SyntheticGradient{
+          .grads = grads.at(tensor.spec.name).all(), .key = key, .first = tensor.logical});
+    });
+    return synthetic_loss(config_.seed, step_, number);
+  }
+
+  double gradient_norm() {
+    ExactSum squares;
+    for (const Unit& unit : units_) {
+      const Buffer image = device_.acquire(Category::workspace, config_.recipe.grads, {unit.length});
+      int64_t at = 0;
+      for (const Tensor& tensor : unit.tensors) {
+        kernels_.run(kernels::Cast{.from = average_.at(tensor.spec.name).all(),
+                                   .to = image.part({{at}, {at + tensor.length}})});
+        at += tensor.length;
+      }
+      kernels_.run(kernels::SquareSum{.grads = image.all(), .sum = &squares});
+    }
+    if (squares.saturated()) fail_at_step("the gradient norm is not finite, or 2^45 or more");
+    return std::sqrt(squares.value());
+  }
+
+  void update(float clip) {
+    power1_ *= static_cast<double>(config_.beta1);
+    power2_ *= static_cast<double>(config_.beta2);
+    for_each_tensor([&](const Tensor& tensor) {
+      const std::string& name = tensor.spec.name;
+      const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
+      const bool decays = tensor.spec.shape.size() >= 2;
+      kernels_.run(kernels::AdamW{.grads = average_.at(name).all(),
+                                  .master = exact,
+                                  .m = m_.at(name).all(),
+                                  .v = v_.at(name).all(),
+                                  .clip = clip,
+                                  .lr = config_.lr,
+                                  .beta1 = config_.beta1,
+                                  .beta2 = config_.beta2,
+                                  .epsilon = config_.epsilon,
+                                  .decay = decays ? config_.weight_decay : 0.0F,
+                                  .correction1 = static_cast<float>(1.0 - power1_),
+                                  .correction2 = static_cast<float>(1.0 - power2_)});
+      if (has_master()) kernels_.run(kernels::Cast{.from = exact, .to = params_.at(name).all()});
+    });
+  }
+
+  ReferenceConfig config_;
+  Device& device_;
+  kernels::Table& kernels_;
+  std::unique_ptr<Sum> sum_;
+  std::vector<Unit> units_;
+  std::unique_ptr<ReferenceGpt> gpt_;  // null: the synthetic model
+  Tensors image_;                      // fp32 gradient of one micro-batch, where it is stored in another type
+  Tensors params_, master_, m_, v_, average_;
+  std::vector<float> losses_;  // of the step, by micro-batch number
+  double power1_ = 1.0, power2_ = 1.0;
+  int step_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device,
+                                          kernels::Table& kernels) {
+  return std::make_unique<Alone>(config, device, kernels);
+}
+
+}  // namespace zp

@@ -1,0 +1,32 @@
+// GPT-2 (without dropout) once more, for the reference: whole tensors by name, the gradient of one
+// micro-batch in one call. The textbook order of kernels, written without a look at harness/model's
+// implementation.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harness/device/device.hpp"
+#include "harness/model/model.hpp"
+#include "kernels/kernels.hpp"
+
+namespace zp {
+
+using Tensors = std::map<std::string, Buffer>;  // by tensor name
+
+class ReferenceGpt {
+ public:
+  ReferenceGpt() = default;
+  ReferenceGpt(const ReferenceGpt&) = delete;
+  ReferenceGpt& operator=(const ReferenceGpt&) = delete;
+  virtual ~ReferenceGpt() = default;
+
+  // Mean token loss of the micro-batch; its gradient overwrites `grads` (fp32, every tensor of the model).
+  virtual float gradient(const MicroBatch& tokens, const Tensors& weights, const Tensors& grads) = 0;
+};
+
+std::unique_ptr<ReferenceGpt> make_reference_gpt(const ModelConfig& config, const BatchShape& shape,
+                                                 Device& device, kernels::Table& kernels);
+
+}  // namespace zp
