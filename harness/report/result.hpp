@@ -1,5 +1,5 @@
-// What a run ended on, as plain data: verdicts first, numbers only beside them. Tables, records and reports are made
-// from this and nothing else.
+// What a run ended on, as plain data: verdicts first, numbers only beside them. Tables, records and reports
+// are made from this and nothing else.
 #pragma once
 
 #include <array>
@@ -16,23 +16,30 @@ namespace zp {
 
 struct StageResult {
   std::string stage;
-  std::array<Verdict, 4> verdicts;      // by Claim
-  HashSum hash;                         // parameters, masters and moments after the last step
+  std::array<Verdict, 4> verdicts;  // by Claim
+  HashSum hash;                     // parameters, masters and moments after the last step
   int steps_done = 0;
-  std::vector<double> step_times_s;     // raw samples: slowest rank, per step
+  std::vector<double> step_times_s;  // raw samples: slowest rank, per step
   int64_t tokens_per_step = 0;
-  Bytes peak;                           // largest step peak over ranks
-  Bytes sent_per_step;                  // largest over ranks, last step: payload of every purpose
-  double passes = 0.0;                  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
-                                        // recipe's parameter or gradient; 0 at N = 1
-  std::map<Category, Bytes> held_at_peak, predicted_at_peak;          // of the rank with the largest peak
-  std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;     // of rank 0, one step
-  std::vector<double> losses;           // per step
+  Bytes peak;           // largest step peak over ranks
+  Bytes sent_per_step;  // largest over ranks, last step: payload of every purpose
+  double passes = 0.0;  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
+                        // recipe's parameter or gradient; 0 at N = 1
+  std::map<Category, Bytes> held_at_peak, predicted_at_peak;       // of the rank with the largest peak
+  std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;  // of rank 0, one step
+  std::vector<double> losses;                                      // per step
   bool proved() const {
     for (const Verdict& v : verdicts) {
       if (!v.holds()) return false;
     }
     return true;
+  }
+  // A rate of such a stage is printed nowhere.
+  bool refuted() const {
+    for (const Verdict& v : verdicts) {
+      if (v.finding == Finding::refuted) return true;
+    }
+    return false;
   }
 };
 
@@ -45,9 +52,16 @@ struct RunSettings {
   int64_t micro_batch_size = 0, sequence = 0;
   uint64_t seed = 1;
   double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, timeout_s = 0;
-  std::string injected;                 // "" or the --inject text: the record then says INJECTED
-  std::string hash_case;                // the sentence that says which case of the hash's validity holds
+  std::string injected;   // "" or the --inject text: the record then says INJECTED
+  std::string hash_case;  // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;
+  // Filled by describe_host (report/environment.hpp).
+  std::string os;
+  int cores = 0;                           // that this process may use
+  Bytes memory_available;                  // at start
+  std::map<std::string, std::string> env;  // whitelisted names only
+  std::string start_time, end_time;        // UTC, ISO 8601
+  std::vector<std::string> args;           // as typed, without the program's name
 };
 
 struct RunResult {
@@ -55,7 +69,7 @@ struct RunResult {
   std::vector<HashSum> reference_hash;  // final hash of each distinct reference
   double reference_time_s = 0;
   std::vector<StageResult> stages;
-  Exit exit = Exit::pass;               // lowest code of the refuted claims, else pass
+  Exit exit = Exit::pass;  // lowest code of the refuted claims, else pass
 };
 
 }  // namespace zp

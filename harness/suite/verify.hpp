@@ -12,6 +12,7 @@
 #include "harness/base/vocabulary.hpp"
 #include "harness/layout/training.hpp"
 #include "harness/model/model.hpp"
+#include "harness/report/record.hpp"
 
 namespace zp {
 
@@ -33,7 +34,8 @@ struct VerifyOptions {
   int threads = 0;                     // of kernels, per rank; 0: cores / local ranks, at least 1
   double timeout_s = 60.0;
   uint64_t seed = 1;
-  std::string out;                  // JSON Lines file; "": none. Known not to exist, or to be overwritten
+  std::string out;  // JSON Lines file, already checked; "": none
+  Existing existing = Existing::refuse;
   std::vector<std::string> inject;  // KIND:key=value,… as given
 };
 

@@ -1,0 +1,135 @@
+// The table of verdicts.
+#include "harness/report/tables.hpp"
+
+#include <fmt/format.h>
+
+#include "harness/report/statistics.hpp"
+#include "harness/report/text_table.hpp"
+
+namespace zp {
+
+namespace {
+
+constexpr size_t kHashDigits = 16;  // shown in the table where there is room
+constexpr size_t kFewestHashDigits = 8;
+
+enum class Wording { full, brief };
+
+std::string word_for(Finding finding, Wording wording) {
+  switch (finding) {
+    case Finding::proved: return "ok";
+    case Finding::refuted: return "REFUTED";
+    case Finding::not_measured: return wording == Wording::full ? "not measured" : "n/m";
+  }
+  return "?";
+}
+
+std::string hash_text(const HashSum& hash) { return hash.finite ? to_string(hash) : "not finite"; }
+
+std::vector<std::string> row_of(const StageResult& stage, Wording wording, size_t hash_digits) {
+  std::vector<std::string> cells{stage.stage};
+  for (const Verdict& verdict : stage.verdicts) cells.push_back(word_for(verdict.finding, wording));
+  const double rate = stage.refuted() ? 0.0 : tokens_per_s(stage);
+  const std::string missing = stage.refuted() ? "INVALID" : "-";
+  cells.push_back(rate > 0 ? fmt::format("{:.1f}", median(stage.step_times_s) * 1e3) : missing);
+  cells.push_back(rate > 0 ? fmt::format("{:.0f}", rate) : missing);
+  const bool ran = stage.steps_done > 0;
+  cells.push_back(ran ? fmt::format("{:.2f}", static_cast<double>(stage.peak.n) / (1 << 20)) : "-");
+  cells.push_back(ran ? fmt::format("{:.3f}", static_cast<double>(stage.sent_per_step.n) / 1e6) : "-");
+  cells.push_back(ran ? fmt::format("{:.2f}", stage.passes) : "-");
+  cells.push_back(ran ? hash_text(stage.hash).substr(0, hash_digits) : "-");
+  return cells;
+}
+
+TextTable stage_table(const RunResult& run, Wording wording, size_t hash_digits) {
+  TextTable table({"stage", "bits", "bytes", "memory", "work", "step ms", "tokens/s", "peak MiB", "sent MB",
+                   "passes", "hash"});
+  for (const StageResult& stage : run.stages) table.add(row_of(stage, wording, hash_digits));
+  return table;
+}
+
+// The widest wording that fits.
+std::string fitted_table(const RunResult& run) {
+  for (const Wording wording : {Wording::full, Wording::brief}) {
+    for (size_t digits = kHashDigits; digits >= kFewestHashDigits; --digits) {
+      const TextTable table = stage_table(run, wording, digits);
+      if (table.width() > kTextWidth) continue;
+      return table.text() + (wording == Wording::brief ? "n/m: not measured\n" : "");
+    }
+  }
+  return stage_table(run, Wording::brief, kFewestHashDigits).text();
+}
+
+std::string header(const RunSettings& s) {
+  std::string text =
+      fmt::format("zeroproof {}: {}, {} parameters, {} rank{} ({}), {}", s.version, s.model,
+                  with_commas(s.parameters), s.ranks, s.ranks == 1 ? "" : "s", s.transport, s.algorithm);
+  text = paragraph("", text);
+  text +=
+      paragraph("", fmt::format("{} steps of {} micro-batches of {} x {} tokens, {}, {}, seed {}, data {}",
+                                s.steps, s.micro_batches, s.micro_batch_size, s.sequence, s.recipe,
+                                s.optimizer, s.seed, s.data));
+  if (!s.injected.empty()) text += paragraph("INJECTED ", s.injected);
+  return text + "\n";
+}
+
+// One line where all stages that ran ended on one hash; otherwise one per stage.
+std::string hashes(const RunResult& run) {
+  const StageResult* first = nullptr;
+  bool one = true;
+  for (const StageResult& stage : run.stages) {
+    if (stage.steps_done == 0) continue;
+    if (first == nullptr) first = &stage;
+    one = one && stage.hash == first->hash;
+  }
+  if (first == nullptr) return "";
+  std::string text;
+  if (one) {
+    text = paragraph("hash ", hash_text(first->hash) + (run.stages.size() > 1 ? "  one for all stages" : ""));
+  } else {
+    for (const StageResult& stage : run.stages) {
+      if (stage.steps_done > 0) text += paragraph("hash ", hash_text(stage.hash) + "  " + stage.stage);
+    }
+  }
+  for (const HashSum& hash : run.reference_hash) text += paragraph("hash ", hash_text(hash) + "  reference");
+  if (!run.settings.hash_case.empty()) text += paragraph("     ", run.settings.hash_case);
+  return text;
+}
+
+std::string evidence(const RunResult& run) {
+  std::string text;
+  for (const StageResult& stage : run.stages) {
+    for (const Verdict& verdict : stage.verdicts) {
+      if (verdict.finding != Finding::refuted) continue;
+      text += fmt::format("\n{}: {} REFUTED\n", stage.stage, name_of(verdict.claim));
+      for (const std::string& line : verdict.evidence) text += paragraph("  ", line);
+    }
+  }
+  return text;
+}
+
+std::string outcome(const RunResult& run) {
+  size_t proved = 0, refuted = 0, not_measured = 0;
+  for (const StageResult& stage : run.stages) {
+    for (const Verdict& verdict : stage.verdicts) {
+      proved += verdict.finding == Finding::proved ? 1 : 0;
+      refuted += verdict.finding == Finding::refuted ? 1 : 0;
+      not_measured += verdict.finding == Finding::not_measured ? 1 : 0;
+    }
+  }
+  std::string text = fmt::format("{} claims proved, {} refuted", proved, refuted);
+  if (not_measured > 0) text += fmt::format(", {} not measured", not_measured);
+  if (!run.settings.injected.empty()) text += "; a fault was INJECTED";
+  return "\n" + paragraph("", fmt::format("{}; exit {}", text, static_cast<int>(run.exit)));
+}
+
+}  // namespace
+
+std::string verdict_table(const RunResult& run) {
+  return header(run.settings) + fitted_table(run) +
+         "step: median, slowest rank; peak, sent: largest over ranks, per step (MiB = 2^20 B, MB = 10^6 "
+         "B)\n" +
+         hashes(run) + evidence(run) + outcome(run);
+}
+
+}  // namespace zp
