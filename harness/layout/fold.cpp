@@ -80,7 +80,7 @@ int extra_fold_buffers(int count) {
 
 bool equals_global_fold(Reduction reduction, const Batching& batching) {
   const int steps = batching.micro_steps();
-  if (steps == 1) return true;
+  if (steps == 1 || batching.world == 1) return true;  // one of the two folds has one term
   const int sum_first = reduction == Reduction::after_accumulation ? batching.world : steps;
   return std::has_single_bit(static_cast<unsigned>(sum_first));
 }
