@@ -218,7 +218,16 @@ struct HostOptions {
   Isa isa = Isa::best;
 };
 
-// Bytes of Category::workspace that make_host_table acquires for these options.
+// Sizes of the host kernels' blocks, in elements. No bit depends on them, except that chains are kPanelDepth long.
+inline constexpr int64_t kPanelDepth = 512;     // k
+inline constexpr int64_t kPanelColumns = 1024;  // n, packed once for all threads
+inline constexpr int64_t kPanelRows = 192;      // m, packed by each thread
+inline constexpr int64_t kStripRows = 82;       // attention, each thread: a block of 66 rows and one of 16 columns
+
+// Bytes of Category::workspace that make_host_table acquires for these options, in one buffer:
+//   4·max(kPanelDepth·(kPanelColumns + threads·kPanelRows),
+//         threads·(2·min(T, kPanelDepth)·T + kStripRows·kPanelDepth)),  T = max_sequence rounded up to a multiple of 16;
+// the second is absent where max_sequence is 0.
 Bytes host_workspace(const HostOptions& options);
 
 // Host kernels. The workspace is acquired from `device`, which must outlive the table. Throws (unavailable) for an ISA

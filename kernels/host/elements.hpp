@@ -1,0 +1,74 @@
+// Eight elements at a time from and to memory of either float type, and loops over blocks of independent
+// outputs. What every row and element kernel is made of.
+#pragma once
+
+#include <string_view>
+
+#include "harness/base/type.hpp"
+#include "kernels/host/functions.hpp"
+#include "kernels/host/math.hpp"
+
+namespace zp::kernels::ZP_ISA {
+
+// `Whole` and `Part` (math.hpp) say how many of the eight lanes lie in memory; missing lanes read as +0.
+ZP_INLINE F32x8 read(Whole, const float* p) { return load(p); }
+ZP_INLINE F32x8 read(Part part, const float* p) { return load_part(p, part.count); }
+ZP_INLINE F32x8 read(Whole, const bf16* p) { return load_widened(&p->bits); }
+ZP_INLINE F32x8 read(Part part, const bf16* p) { return load_widened_part(&p->bits, part.count); }
+ZP_INLINE void write(Whole, float* p, F32x8 x) { store(p, x); }
+ZP_INLINE void write(Part part, float* p, F32x8 x) { store_part(p, x, part.count); }
+ZP_INLINE void write(Whole, bf16* p, F32x8 x) { store_halves(&p->bits, round_to_bf16(x)); }
+ZP_INLINE void write(Part part, bf16* p, F32x8 x) {
+  store_halves_part(&p->bits, round_to_bf16(x), part.count);
+}
+
+// step(lanes, i) for i = begin, begin+8, …
+template <class Step>
+ZP_INLINE void over_lanes(int64_t begin, int64_t end, Step step) {
+  int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) step(Whole{}, i);
+  if (i < end) step(Part{end - i}, i);
+}
+
+// Blocks of elements, of rows or of columns for a thread each. The size of a block never reaches a result.
+inline constexpr int64_t kBlock = 16384;  // elements: 64 KiB of fp32
+
+// body(begin, end) for blocks of `block` within [0, count).
+template <class Body>
+void over_blocks(Pool& pool, int64_t count, int64_t block, const Body& body) {
+  pool.parallel_for((count + block - 1) / block, [&](int64_t b) {
+    const int64_t end = (b + 1) * block;
+    body(b * block, end < count ? end : count);
+  });
+}
+
+// body(begin, end) over rows of `width` elements, about kBlock elements at a time.
+template <class Body>
+void over_rows(Pool& pool, int64_t rows, int64_t width, const Body& body) {
+  over_blocks(pool, rows, width < kBlock ? kBlock / (width + 1) + 1 : 1, body);
+}
+
+// body(begin, end) over columns, one block for each thread, cut at cache lines of 16 floats.
+template <class Body>
+void over_columns(Pool& pool, int64_t columns, const Body& body) {
+  const int64_t share = (columns + pool.threads() - 1) / pool.threads();
+  over_blocks(pool, columns, (share + 15) / 16 * 16 + (share == 0 ? 16 : 0), body);
+}
+
+// body(zero) with a zero of the C++ type that `type` names.
+template <class Body>
+void with_type(Type type, const Body& body) {
+  switch (type) {
+    case Type::f32: return body(float{});
+    case Type::bf16: return body(bf16{});
+    case Type::i32:
+    case Type::i64: break;
+  }
+  fail(Exit::internal, "a kernel was given integers for numbers");
+}
+
+inline void require_length(const View& view, int64_t length, std::string_view rule, Where where = {}) {
+  require(view.length().n == length, rule, where);
+}
+
+}  // namespace zp::kernels::ZP_ISA
