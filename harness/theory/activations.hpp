@@ -13,7 +13,8 @@ namespace zp::theory {
 Bytes gpt_activations(const GptShape& shape);
 // Tokens in and out, int32.
 Bytes gpt_data(const GptShape& shape);
-// The fp32 image of the largest tensor's gradient, where gradients are stored in another type; else nothing.
+// The fp32 image of gradients on their way into a unit of another type: both embedding tables, or the largest
+// linear. Nothing where gradients are stored in fp32.
 Bytes gpt_gradient_image(const GptShape& shape, const Recipe& recipe);
 // Scratch of the host kernels.
 Bytes host_kernel_workspace(int threads, int64_t max_sequence);

@@ -16,8 +16,7 @@ namespace zp::theory {
 using HeldLines = std::map<Category, Bytes>;  // categories with nothing held are absent
 using HeldPoints = std::map<Point, HeldLines>;
 
-// Receive pieces of the transport: two of 256 KiB per active peer (design 5).
-inline constexpr Bytes kReceivePiece{256 * 1024};
+// Receive pieces per active peer (design 5).
 inline constexpr int kReceivePieces = 2;
 // Peers that a rank receives from at one time: 1 in halving, N-1 in direct, none alone.
 int active_peers(Algorithm algorithm, int world);
@@ -26,6 +25,9 @@ int active_peers(Algorithm algorithm, int world);
 // activations.hpp.
 HeldPoints held_per_step(const Stage& stage, const Layout& layout, const Training& training,
                          Algorithm algorithm, const HeldLines& constant);
+// Each category at its own largest within the step: not a moment, since they need not meet.
+HeldLines largest_by_category(const Stage& stage, const Layout& layout, const Training& training,
+                              Algorithm algorithm, const HeldLines& constant);
 Bytes total(const HeldLines& lines);
 
 }  // namespace zp::theory

@@ -1,5 +1,5 @@
-// What a stage promises, as data: the columns of the table in design 2. Closed forms for traffic, memory and work are
-// functions of these traits, so a stage's theory is one row. Strategies never see it.
+// What a stage promises, as data: the columns of the table in design 2. Closed forms for traffic, memory and
+// work are functions of these traits, so a stage's theory is one row. Strategies never see it.
 #pragma once
 
 #include <string_view>
@@ -11,10 +11,10 @@ namespace zp::theory {
 enum class Held { whole, slice };
 // When a rank that holds slices of the parameters has them whole.
 enum class Gather {
-  never,            // ddp: whole and always current
-  after_step,       // zero1, zero2: updated slices are gathered once a step
-  every_use,        // zero3: before every forward and backward use, dropped after it
-  every_forward,    // zero3-keep: before the forward use, kept until the backward use is over
+  never,          // ddp: whole and always current
+  after_step,     // zero1, zero2: updated slices are gathered once a step
+  every_use,      // zero3: before every forward and backward use, dropped after it
+  every_forward,  // zero3-keep: before the forward use, kept until the backward use is over
 };
 
 struct Stage {

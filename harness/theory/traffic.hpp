@@ -20,6 +20,10 @@ namespace zp::theory {
 // Limbs of the gradient norm that every rank gives to all (design 3.5): int64 each.
 inline constexpr Elements kNormLimbs{6};
 
+// A receive piece: a reduce-scatter sends no longer message (design 5). A gather needs no pieces.
+inline constexpr Bytes kReceivePiece{256 * 1024};
+inline constexpr Bytes kLongestMessage{64 * 1024 * 1024};
+
 struct Sent {
   int64_t messages = 0;
   Bytes bytes;

@@ -1,0 +1,144 @@
+// What one rank computes in one optimizer step.
+#include "harness/theory/work.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "harness/base/check.hpp"
+#include "harness/theory/traffic.hpp"
+
+namespace zp::theory {
+namespace {
+
+class Counter {
+ public:
+  // `times` calls of `each` elements.
+  void add(std::string_view kernel, int64_t times, Elements each) { add_total(kernel, times, each * times); }
+  // `calls` that handle `elements` together. A kernel is not called for nothing.
+  void add_total(std::string_view kernel, int64_t calls, Elements elements) {
+    if (calls == 0 || elements.n == 0) return;
+    Work& work = lines_[std::string(kernel)];
+    work.calls += calls;
+    work.elements += elements;
+  }
+  WorkLines take() { return std::move(lines_); }
+
+ private:
+  WorkLines lines_;
+};
+
+// Additions of one reduce-scatter of slices of `slice` elements: (N-1)·L whatever the algorithm. Halving adds
+// what each of its log2 N partners sends, N/2 … 1 slices, piece by piece; direct folds all N contributions of
+// a piece at once. Alone there is nothing to add: one division, or a move where the result lies elsewhere.
+void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Type type) {
+  const auto pieces = [&](int64_t slices) {
+    const Bytes bytes = slice * size_of(type) * slices;
+    return (bytes.n + kReceivePiece.n - 1) / kReceivePiece.n;
+  };
+  int64_t calls = algorithm == Algorithm::direct ? pieces(1) : 0;
+  if (algorithm == Algorithm::halving) {
+    for (int64_t slices = world / 2; slices > 0; slices /= 2) calls += pieces(slices);
+  }
+  count.add_total("fold", calls, slice * (world - 1));
+}
+
+// Sums over places of one unit's gradients.
+void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, const Training& training,
+                    Algorithm algorithm) {
+  const int64_t times = passes(stage, training.batching.micro_steps()).reduce_scatters;
+  if (training.batching.world > 1) {
+    for (int64_t i = 0; i < times; ++i) {
+      add_reduction(count, algorithm, training.batching.world, unit.slice, training.recipe.grads);
+    }
+    return;
+  }
+  const bool in_place = stage.grads == Held::whole;
+  if (!in_place || training.batching.micro_batches > 1) count.add("divide", times, unit.slice);
+}
+
+// Norm, optimizer and cast handle logical elements only. The optimizer is called tensor by tensor, since
+// decay depends on the tensor.
+void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, int place) {
+  const Range mine = unit.owned_by(place);
+  const Range updated = stage.optimizer == Held::whole ? Range{{0}, unit.length} : mine;
+  count.add("square sum", 1, mine.length());
+  for (const TensorRun& run : runs(unit, updated)) count.add("adamw", 1, run.in_unit.length());
+  count.add("cast", 1, updated.length());
+}
+
+}  // namespace
+
+WorkLines synthetic_work(const Layout& layout) {
+  Counter count;
+  for (const UnitLayout& unit : layout.units()) count.add("synthetic gradient", 1, unit.length);
+  return count.take();
+}
+
+WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training& training,
+                        Algorithm algorithm, int rank, const WorkLines& micro_batch) {
+  require(layout.world() == training.batching.world, "layout and batching are of one world");
+  const int64_t micro_steps = training.batching.micro_steps();
+  const int place = layout.places().place_of(rank);
+  Counter count;
+  for (const auto& [kernel, work] : micro_batch) {
+    count.add_total(kernel, work.calls * micro_steps, work.elements * micro_steps);
+  }
+  for (const UnitLayout& unit : layout.units()) {
+    // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
+    count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
+    add_reductions(count, stage, unit, training, algorithm);
+    add_update(count, stage, unit, place);
+  }
+  return count.take();
+}
+
+WorkLines gpt_work(const GptShape& s, const Recipe& recipe) {
+  const int64_t rows = s.rows();
+  const int64_t width = s.width;
+  const auto matrix = [&](int64_t columns) { return Elements{rows * columns}; };
+  Counter count;
+
+  // A linear m → n over R rows: one product forward; two backward, for the weights and for the input.
+  const auto linear = [&](int64_t times, int64_t in, int64_t out, bool has_bias) {
+    count.add("gemm", 3 * times, {rows * in * out});
+    if (!has_bias) return;
+    count.add("add bias", times, matrix(out));
+    count.add("bias backward", times, matrix(out));
+  };
+  linear(s.layers, width, 3 * width, true);
+  linear(s.layers, width, width, true);
+  linear(s.layers, width, 4 * width, true);
+  linear(s.layers, 4 * width, width, true);
+  linear(1, width, s.vocabulary, false);
+
+  // Causal pairs (i, j ≤ i) of every head; d columns each, h·d = w.
+  const Elements pairs{s.batch * s.sequence * (s.sequence + 1) / 2 * width};
+  for (const std::string_view suffix : {"", " backward"}) {
+    const auto both = [&](const char* kernel, int64_t times, Elements each) {
+      count.add(std::string(kernel).append(suffix), times, each);
+    };
+    both("layer norm", 2 * s.layers + 1, matrix(width));
+    both("attention", s.layers, pairs);
+    both("gelu", s.layers, matrix(4 * width));
+    both("embedding", 1, matrix(width));
+    both("cross entropy", 1, matrix(s.vocabulary));
+  }
+  count.add("add", 2 * s.layers, matrix(width));  // residuals; backward accumulates in place
+
+  if (recipe.grads != Type::f32) {
+    // One cast a tensor, from the fp32 image.
+    count.add("cast", 1, {s.vocabulary * width});
+    count.add("cast", 1, {s.positions * width});
+    for (const int64_t linear_size : {3 * width, width, 4 * width}) {
+      count.add("cast", s.layers, {linear_size * width});
+      count.add("cast", s.layers, {linear_size});
+    }
+    count.add("cast", s.layers, {4 * width * width});
+    count.add("cast", s.layers, {width});
+    count.add("cast", 4 * s.layers + 2, {width});  // gains and biases of the norms
+    count.add("cast", 1, {s.vocabulary * width});
+  }
+  return count.take();
+}
+
+}  // namespace zp::theory
