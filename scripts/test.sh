@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Everything that is checked of the tree, part by part: g++ build and all tests, the records' report, clang build,
+# format, clang-tidy, address and undefined-behaviour sanitizers, thread sanitizer. Every part runs, whatever failed
+# before; the last line is "N passed, N failed", each test and each check counted once. Exit 0 only where none failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+source scripts/mpi_env.sh
+
+cores=$(nproc)
+logs=build/test-logs
+passed=0 failed=0 skipped=0
+complaints=()
+
+heading() { printf '\n== %s (after %d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+# check NAME COMMAND…: one check. Shows the end of what the command said where it fails.
+check() {
+  local name=$1 log="$logs/${1//[^A-Za-z0-9]/_}.log" began=$SECONDS
+  shift
+  if "$@" >"$log" 2>&1 </dev/null; then
+    passed=$((passed + 1))
+    echo "ok      $name ($((SECONDS - began)) s)"
+    return 0
+  fi
+  failed=$((failed + 1))
+  complaints+=("$name")
+  tail -n 40 "$log"
+  echo "FAILED  $name ($((SECONDS - began)) s; all of it: $log)"
+  return 1
+}
+
+# tests NAME BUILD CTEST-ARGUMENTS…: every test counts. A test that could not start failed; only one that skips itself
+# is skipped; and no test at all is a failure.
+tests() {
+  local name=$1 build=$2 began=$SECONDS counts run_failed run_passed run_skipped
+  local log="$PWD/$logs/${name//[^A-Za-z0-9]/_}"
+  shift 2
+  rm -f "$log.xml"
+  "${fixed_addresses[@]}" ctest --test-dir "$build" --output-on-failure --output-junit "$log.xml" "$@" >"$log.log" 2>&1 </dev/null
+  counts=$(python3 - "$log.xml" <<'PYTHON'
+import sys
+import xml.etree.ElementTree as tree
+
+try:
+    cases = list(tree.parse(sys.argv[1]).getroot().iter("testcase"))
+except (OSError, tree.ParseError):
+    cases = []
+passed = failed = skipped = 0
+for case in cases:
+    reason = case.find("skipped")
+    if case.get("status") == "run":
+        passed += 1
+    elif reason is not None and "SKIP" in reason.get("message", ""):
+        skipped += 1
+    else:
+        failed += 1
+        print("  " + case.get("name"), file=sys.stderr)
+print(passed, failed if cases else 1, skipped)
+PYTHON
+  )
+  read -r run_passed run_failed run_skipped <<<"$counts"
+  passed=$((passed + run_passed))
+  failed=$((failed + run_failed))
+  skipped=$((skipped + run_skipped))
+  if [ "$run_failed" -gt 0 ]; then
+    grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^ *Start +[0-9]+' "$log.log" | tail -n 80
+    complaints+=("$name: $run_failed")
+  fi
+  echo "$name: $run_passed passed, $run_failed failed, $run_skipped skipped ($((SECONDS - began)) s)"
+}
+
+build() { # PRESET TARGET CMAKE-ARGUMENTS…
+  local preset=$1 target=$2
+  shift 2
+  cmake --preset "$preset" --log-level=WARNING "$@" && cmake --build --preset "$preset" --target "$target" -j "$cores"
+}
+
+sources() { find harness kernels correctness bench \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) "$@"; }
+
+format() { sources -print0 | xargs -0 clang-format --dry-run -Werror; }
+
+# Product sources; their headers are looked at with them.
+tidy() {
+  find harness kernels -name '*.cpp' -print0 | xargs -0 -P "$cores" -n 1 clang-tidy --quiet -p build-clang
+}
+
+python_syntax() {
+  python3 - <<'PYTHON'
+import pathlib
+for path in [*pathlib.Path("scripts").rglob("*.py"), *pathlib.Path("correctness").rglob("*.py")]:
+    compile(path.read_text(encoding="utf-8"), str(path), "exec")
+PYTHON
+}
+
+# Thread sanitizer wants its usual address space, which strongly randomised kernels do not give.
+fixed_addresses=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
+
+mkdir -p "$logs"
+heading "packages"
+scripts/install.sh tests || exit 5
+
+heading "g++, release: build and tests"
+if check "g++ build" build release all -DZP_TESTS=ON -DZP_BENCH=ON; then
+  tests "unit tests" build -LE mpi -j "$cores"
+  tests "mpi tests" build -L mpi
+fi
+
+heading "scripts"
+check "python syntax" python_syntax
+check "report page" /usr/bin/python3 correctness/scripts/report_test.py
+if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run; fi
+
+heading "clang: build, format, clang-tidy"
+check "clang build" build clang all -DZP_TESTS=ON -DZP_BENCH=ON
+check "clang-format" format
+check "clang-tidy" tidy
+
+# Less optimisation than a release: these builds are compiled more often than they are run.
+fast_build=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DZP_TESTS=ON)
+heading "address and undefined-behaviour sanitizers"
+if check "asan build" build asan all "${fast_build[@]}"; then tests "asan tests" build-asan -LE mpi -j "$cores"; fi
+heading "thread sanitizer"
+if check "tsan build" build tsan all "${fast_build[@]}"; then tests "tsan tests" build-tsan -LE mpi -j "$cores"; fi
+
+heading "all parts are done"
+for complaint in "${complaints[@]}"; do echo "FAILED  $complaint"; done
+summary="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || summary+=", $skipped skipped"
+echo "$summary"
+[ "$failed" -eq 0 ]
