@@ -143,12 +143,11 @@ std::string exact_sent(const PlanExact& exact) {
 
 std::string exact_part(const PlanExact& exact) {
   std::string text =
-      "\n" +
       paragraph("", fmt::format("{} exactly: slices padded to 64 elements, micro-batch {} x {} "
                                 "tokens, {} micro-batches a step, {}, {} kernel thread{}",
                                 exact.model, exact.micro_batch_size, exact.sequence, exact.micro_batches,
                                 name_of(exact.algorithm), exact.threads, exact.threads == 1 ? "" : "s"));
-  text += unit_table(exact) + "\n" + exact_held(exact);
+  text.append(unit_table(exact)).append("\n").append(exact_held(exact));
   text += "each category at its own largest within the step; peak: the largest total\n\n";
   return text + exact_sent(exact) + "by the rank at place 0, per step\n";
 }
@@ -164,13 +163,13 @@ std::string plan_table(const PlanResult& plan) {
               exact_bytes(n.parameters), n.ranks, n.ranks == 1 ? "" : "s", n.recipe.name,
               size_of(n.recipe.params).n, size_of(n.recipe.grads).n, 4 * n.recipe.optimizer_words,
               n.micro_steps, n.micro_steps == 1 ? "" : "s"));
-  text += "\n" + held_table(plan);
+  text.append("\n").append(held_table(plan));
   text += "model states per rank, without padding, activations or buffers (GB = 10^9 B)\n\n";
   text += sent_table(plan);
   text += paragraph(
       "", fmt::format("payload per rank and step; beside it {} B of losses and {} B of gradient norm",
                       exact_bytes(plan.loss_bytes), exact_bytes(plan.norm_bytes)));
-  if (plan.has_exact) text += exact_part(plan.exact);
+  if (plan.has_exact) text.append("\n").append(exact_part(plan.exact));
   return text;
 }
 

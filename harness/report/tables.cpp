@@ -120,7 +120,7 @@ std::string outcome(const RunResult& run) {
   std::string text = fmt::format("{} claims proved, {} refuted", proved, refuted);
   if (not_measured > 0) text += fmt::format(", {} not measured", not_measured);
   if (!run.settings.injected.empty()) text += "; a fault was INJECTED";
-  return "\n" + paragraph("", fmt::format("{}; exit {}", text, static_cast<int>(run.exit)));
+  return paragraph("", fmt::format("{}; exit {}", text, static_cast<int>(run.exit)));
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ std::string verdict_table(const RunResult& run) {
   return header(run.settings) + fitted_table(run) +
          "step: median, slowest rank; peak, sent: largest over ranks, per step (MiB = 2^20 B, MB = 10^6 "
          "B)\n" +
-         hashes(run) + evidence(run) + outcome(run);
+         hashes(run) + evidence(run) + "\n" + outcome(run);
 }
 
 }  // namespace zp

@@ -1,0 +1,141 @@
+// The command line: options, their help and what was typed for each. The only file that knows the parser's
+// library.
+#include "harness/suite/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+
+#include "harness/report/environment.hpp"
+#include "harness/suite/typed.hpp"
+#include "harness/transport/transport.hpp"
+
+namespace zp {
+
+namespace {
+
+struct OptionRow {
+  const char* name;
+  const char* type;
+  const char* does;
+};
+
+constexpr std::array kVerifyOptions{
+    OptionRow{"--ranks", "N", "ranks (default: the launcher's, else 4 threads)"},
+    OptionRow{"--stages", "LIST", "all, or of ddp,zero1,zero1-allreduce,zero2,zero3,zero3-keep"},
+    OptionRow{"--model", "NAME",
+              "tiny (default), small, synthetic, or layers=2,width=48,heads=3,"
+              "positions=32,vocabulary=256"},
+    OptionRow{"--data", "FILE", "text to train on, byte by byte (default: a synthetic corpus)"},
+    OptionRow{"--steps", "N", "optimizer steps (default 3)"},
+    OptionRow{"--micro-batches", "M", "of a step, over all ranks (default: a multiple of N, at least 8)"},
+    OptionRow{"--micro-batch-size", "N", "sequences in a micro-batch (default 1)"},
+    OptionRow{"--seq", "N", "tokens in a sequence (default: the model's positions)"},
+    OptionRow{"--recipe", "NAME", "bf16-fp32grad (default) or bf16"},
+    OptionRow{"--clip", "X", "largest gradient norm (default 1; 0: no clipping)"},
+    OptionRow{"--lr", "X", "learning rate (default 3e-4)"},
+    OptionRow{"--betas", "B1,B2", "of AdamW (default 0.9,0.95)"},
+    OptionRow{"--weight-decay", "X", "of AdamW (default 0.1)"},
+    OptionRow{"--transport", "NAME", "mpi (default under a launcher) or threads"},
+    OptionRow{"--algorithm", "NAME", "halving or direct (default: by ranks and recipe)"},
+    OptionRow{"--threads", "N", "kernel threads per rank (default: cores / ranks on this host)"},
+    OptionRow{"--timeout", "S", "deadline of every wait, seconds (default 60)"},
+    OptionRow{"--seed", "N", "of initial values and data (default 1)"},
+    OptionRow{"--out", "FILE", "records, JSON Lines (results/schema.md)"},
+    OptionRow{"--inject", "KIND:K=V,..", "a fault to be refuted; may be repeated"},
+};
+
+constexpr std::array kPlanOptions{
+    OptionRow{"--params", "X", "parameters, such as 7e9; or"},
+    OptionRow{"--model", "NAME", "a model's exact shapes: tiny, small, synthetic, or layers=...,width=..."},
+    OptionRow{"--ranks", "N", "ranks (required)"},
+    OptionRow{"--recipe", "NAME", "bf16-fp32grad (default) or bf16"},
+    OptionRow{"--micro-steps", "A", "micro-batches of a rank in a step (default 1)"},
+    OptionRow{"--micro-batch-size", "N", "with --model: sequences in a micro-batch (default 1)"},
+    OptionRow{"--seq", "N", "with --model: tokens in a sequence (default: its positions)"},
+    OptionRow{"--algorithm", "NAME", "halving or direct (default: by ranks and recipe)"},
+    OptionRow{"--threads", "N", "with --model: kernel threads (default 1)"},
+    OptionRow{"--out", "FILE", "the tables as a record, JSON Lines (results/schema.md)"},
+};
+
+template <size_t count>
+void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
+  for (const OptionRow& row : rows) {
+    const std::string does = row.does;
+    app.add_option(row.name, does)
+        ->type_name(row.type)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  app.add_flag("--overwrite", "let --out replace a file that exists");
+  app.allow_extras();
+}
+
+Typed typed(const CLI::App& command) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0) values[option->get_name()] = option->results();
+  }
+  return Typed(std::move(values));
+}
+
+}  // namespace
+
+Launch launch_from_environment() {
+  Launch launch{.world = launched_world(), .rank = 0};
+  if (launch.world == 0) return launch;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* text = std::getenv(name)) {
+      launch.rank = std::atoi(text);
+      break;
+    }
+  }
+  return launch;
+}
+
+Invocation parse_command_line(const std::vector<std::string>& args, const Launch& launch) {
+  CLI::App app{
+      "Trains the same model under DDP and ZeRO and proves bits, bytes, memory and work of every stage.",
+      "zeroproof"};
+  app.get_formatter()->column_width(28);
+  app.set_version_flag("--version", "zeroproof " + std::string(version()));
+  app.allow_extras();
+  CLI::App* verify = app.add_subcommand("verify", "the claims, for the stages asked for, then one table");
+  CLI::App* plan =
+      app.add_subcommand("plan", "ledger and traffic for a model and a cluster that need not be here");
+  add_options(*verify, kVerifyOptions);
+  add_options(*plan, kPlanOptions);
+  app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
+  verify->footer(
+      "Faults: bitflip skip-gather double-average extra-message keep-gradients extra-compute\n"
+      "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
+  plan->footer("Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
+
+  std::vector<std::string> reversed(args.rbegin(), args.rend());  // as the library wants them
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return Print{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return Print{"zeroproof " + std::string(version()) + "\n"};
+  } catch (const CLI::ParseError& error) {
+    fail(Exit::usage, error.what());
+  }
+  for (CLI::App* command : {verify, plan}) {
+    if (!command->parsed()) continue;
+    const std::vector<std::string> unknown = command->remaining();
+    if (!unknown.empty()) {
+      fail(Exit::usage, fmt::format("{0}: '{1}' is no option; zeroproof {0} --help lists them",
+                                    command->get_name(), unknown.front()));
+    }
+    if (command == verify) return verify_options(typed(*verify), launch);
+    return plan_options(typed(*plan));
+  }
+  const std::vector<std::string> unknown = app.remaining();
+  fail(Exit::usage, unknown.empty() ? "no command; there are verify and plan (zeroproof --help)"
+                                    : "'" + unknown.front() + "' is no command; there are verify and plan");
+}
+
+}  // namespace zp

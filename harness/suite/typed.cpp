@@ -1,0 +1,263 @@
+// Checks of every value that a user typed.
+#include "harness/suite/typed.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "harness/suite/inject.hpp"
+#include "harness/suite/number_text.hpp"
+#include "harness/suite/stages.hpp"
+#include "harness/transport/transport.hpp"
+
+namespace zp {
+
+namespace {
+
+constexpr int kMostRanks = 1024;
+constexpr int kMostSteps = 1'000'000;
+constexpr int kMostMicroBatches = 65'536;
+constexpr int kMostThreads = 1024;
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr double kMostPlanned = 1e13;       // parameters
+constexpr double kMostPlannedExact = 1e11;  // with the columns of the exact tables
+constexpr double kLongestTimeout_s = 86'400;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return parts;
+}
+
+// layers=2,width=48,heads=3,positions=32,vocabulary=256
+ModelConfig model_from_shapes(const std::string& text) {
+  ModelConfig model;
+  model.name = text;
+  std::map<std::string, int64_t*> wanted{{"layers", &model.layers},
+                                         {"width", &model.width},
+                                         {"heads", &model.heads},
+                                         {"positions", &model.positions},
+                                         {"vocabulary", &model.vocabulary}};
+  for (const std::string& part : split(text)) {
+    const size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    const auto found = wanted.find(key);
+    if (equals == std::string::npos || found == wanted.end()) {
+      fail(Exit::usage, fmt::format("--model '{}': '{}' must be one of layers, width, heads, positions and "
+                                    "vocabulary, each once and with a value",
+                                    text, part));
+    }
+    *found->second = whole_number("--model: " + key, part.substr(equals + 1), 1, kMostTokens);
+    wanted.erase(found);
+  }
+  if (!wanted.empty()) fail(Exit::usage, fmt::format("--model '{}': lacks {}", text, wanted.begin()->first));
+  return model;
+}
+
+ModelConfig model_of(const std::string& text) {
+  ModelConfig model = text.find('=') == std::string::npos ? model_preset(text) : model_from_shapes(text);
+  check_model(model);
+  return model;
+}
+
+void read_sequence(const Typed& typed, const ModelConfig& model, int64_t& sequence) {
+  typed.whole("--seq", sequence, 1, kMostTokens);
+  if (model.architecture == Architecture::gpt && sequence > model.positions) {
+    fail(Exit::usage, fmt::format("--seq {}: model {} has {} positions; take at most as many", sequence,
+                                  model.name, model.positions));
+  }
+}
+
+std::vector<std::string> stages_of(const std::optional<std::string>& text) {
+  std::vector<std::string> names;
+  if (!text || *text == "all") {
+    for (const StageRow& row : stages()) names.emplace_back(row.name());
+    return names;
+  }
+  std::set<std::string> seen;
+  for (const std::string& name : split(*text)) {
+    stage_named(name);
+    if (!seen.insert(name).second) fail(Exit::usage, "--stages: " + name + " is named twice");
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::optional<Algorithm> algorithm_of(const Typed& typed, int ranks) {
+  const auto text = typed.value("--algorithm");
+  if (!text) return std::nullopt;
+  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+    if (name_of(algorithm) != *text) continue;
+    if (algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(ranks))) {
+      fail(
+          Exit::unavailable,
+          fmt::format("--algorithm halving: needs 1, 2, 4, 8, … ranks, and there are {}; use direct", ranks));
+    }
+    return algorithm;
+  }
+  fail(Exit::usage, "--algorithm '" + *text + "': is unknown; there are halving and direct");
+}
+
+void read_recipe(const Typed& typed, std::string& recipe) {
+  recipe = typed.value("--recipe").value_or(recipe);
+  recipe_named(recipe);
+}
+
+void read_out(const Typed& typed, std::string& out, Existing& existing) {
+  existing = typed.given("--overwrite") ? Existing::overwrite : Existing::refuse;
+  if (const auto path = typed.value("--out")) {
+    if (path->empty()) fail(Exit::usage, "--out '': name a file");
+    out = *path;
+    check_writable(out, existing);
+  } else if (existing == Existing::overwrite) {
+    fail(Exit::usage, "--overwrite: is for --out, which is not given");
+  }
+}
+
+// How many ranks, and how they talk. A launcher that started one process only may also hold threads.
+void read_ranks(const Typed& typed, const Launch& launch, VerifyOptions& options) {
+  typed.whole("--ranks", options.ranks, 1, kMostRanks);
+  options.transport = typed.value("--transport").value_or(launch.world > 0 ? "mpi" : "threads");
+  std::string known;
+  bool found = false;
+  for (const TransportRow& row : transports()) {
+    found = found || row.name == options.transport;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  if (!found) {
+    fail(Exit::usage, fmt::format("--transport '{}': is unknown; there are {}", options.transport, known));
+  }
+  if (options.transport == "threads") {
+    if (launch.world > 1) {
+      fail(Exit::usage, fmt::format("--transport threads: a launcher started {} processes that would each "
+                                    "believe they are alone; use mpi, or start one process",
+                                    launch.world));
+    }
+    if (options.ranks == 0) options.ranks = launch.world > 0 ? launch.world : kDefaultRanks;
+    return;
+  }
+  const int processes = launch.world > 0 ? launch.world : 1;
+  if (options.ranks == 0) options.ranks = processes;
+  if (options.ranks != processes) {
+    fail(Exit::usage, launch.world > 0
+                          ? fmt::format("--ranks {}: the launcher started {} processes; leave --ranks out",
+                                        options.ranks, processes)
+                          : fmt::format("--transport mpi: {} ranks need a launcher, such as mpirun -n {}",
+                                        options.ranks, options.ranks));
+  }
+}
+
+void read_micro_batches(const Typed& typed, VerifyOptions& options) {
+  typed.whole("--micro-batches", options.micro_batches, 1, kMostMicroBatches);
+  const int ranks = options.ranks;
+  if (options.micro_batches % ranks != 0) {
+    const int above = (options.micro_batches + ranks - 1) / ranks * ranks;
+    fail(Exit::usage, fmt::format("--micro-batches {}: is no multiple of {} ranks; {} would be",
+                                  options.micro_batches, ranks, above));
+  }
+  typed.whole("--micro-batch-size", options.micro_batch_size, 1, 1 << 20);
+}
+
+void read_data(const Typed& typed, VerifyOptions& options) {
+  const auto path = typed.value("--data");
+  if (!path) return;
+  if (path->empty()) fail(Exit::usage, "--data '': name a file, or leave it out for a synthetic corpus");
+  if (options.model.architecture == Architecture::synthetic) {
+    fail(Exit::usage, "--data " + *path + ": the synthetic model reads no data; leave it out");
+  }
+  if (options.model.vocabulary < 256) {
+    fail(Exit::usage, fmt::format("--data {}: bytes need a vocabulary of 256, and model {} has {}", *path,
+                                  options.model.name, options.model.vocabulary));
+  }
+  options.data = *path;
+}
+
+void read_training(const Typed& typed, VerifyOptions& options) {
+  typed.whole("--steps", options.steps, 1, kMostSteps);
+  typed.real("--clip", options.clip, 0, 1e6);
+  typed.real("--lr", options.lr, 0, 1000, Least::excluded);
+  typed.real("--weight-decay", options.weight_decay, 0, 1000);
+  if (const auto text = typed.value("--betas")) {
+    const std::vector<std::string> betas = split(*text);
+    if (betas.size() != 2)
+      fail(Exit::usage, "--betas '" + *text + "': must be two numbers, such as 0.9,0.95");
+    constexpr double kMostBeta = 0.999999;
+    options.beta1 = static_cast<float>(real_number("--betas", betas[0], 0, kMostBeta));
+    options.beta2 = static_cast<float>(real_number("--betas", betas[1], 0, kMostBeta));
+  }
+  if (const auto text = typed.value("--seed")) options.seed = seed_number("--seed", *text);
+}
+
+}  // namespace
+
+VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
+  VerifyOptions options;
+  read_ranks(typed, launch, options);
+  options.stages = stages_of(typed.value("--stages"));
+  options.model = model_of(typed.value("--model").value_or("tiny"));
+  read_data(typed, options);
+  read_micro_batches(typed, options);
+  read_sequence(typed, options.model, options.sequence);
+  read_recipe(typed, options.recipe);
+  read_training(typed, options);
+  options.algorithm = algorithm_of(typed, options.ranks);
+  typed.whole("--threads", options.threads, 1, kMostThreads);
+  typed.real("--timeout", options.timeout_s, 0, kLongestTimeout_s, Least::excluded);
+  options.inject = typed.all("--inject");
+  for (const std::string& text : options.inject) parse_injection(text, options.ranks);
+  read_out(typed, options.out, options.existing);
+  return options;
+}
+
+PlanOptions plan_options(const Typed& typed) {
+  PlanOptions options;
+  const auto model = typed.value("--model");
+  const bool sized = typed.value("--params").has_value();
+  if (sized == model.has_value()) {
+    fail(Exit::usage, "plan: give either --params, such as 7e9, or --model, such as small");
+  }
+  typed.real("--params", options.parameters, 1, kMostPlanned);
+  if (!typed.value("--ranks")) fail(Exit::usage, "plan: --ranks is missing, such as --ranks 4");
+  typed.whole("--ranks", options.ranks, 1, model ? kMostRanks : 1'000'000);
+  read_recipe(typed, options.recipe);
+  typed.whole("--micro-steps", options.micro_steps, 1, kMostMicroBatches);
+  options.algorithm = algorithm_of(typed, options.ranks);
+  for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm"}) {
+    if (sized && typed.value(name))
+      fail(Exit::usage, name + ": is for --model; --params alone has no shapes");
+  }
+  if (model) {
+    options.model = model_of(*model);
+    typed.whole("--micro-batch-size", options.micro_batch_size, 1, 1 << 20);
+    read_sequence(typed, *options.model, options.sequence);
+    typed.whole("--threads", options.threads, 1, kMostThreads);
+    const auto parameters = static_cast<double>(Layout(model_units(*options.model), 1).parameters().n);
+    if (parameters > kMostPlannedExact) {
+      fail(Exit::usage,
+           fmt::format("--model: has {:.3g} parameters; exact tables go up to {:g}, --params further",
+                       parameters, kMostPlannedExact));
+    }
+  }
+  read_out(typed, options.out, options.existing);
+  return options;
+}
+
+std::optional<std::string> Typed::value(const std::string& name) const {
+  const std::vector<std::string> values = all(name);
+  if (values.size() > 1) fail(Exit::usage, fmt::format("{}: is given {} times", name, values.size()));
+  if (values.empty()) return std::nullopt;
+  return values.front();
+}
+
+std::vector<std::string> Typed::all(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+}  // namespace zp
