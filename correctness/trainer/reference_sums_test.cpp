@@ -242,8 +242,7 @@ TEST(CanonicalArithmetic, IsOneDeviceWhereTheFoldIsGlobalInFp32) {
   for (int micro_batches = 1; micro_batches <= 64; ++micro_batches) {
     const Arithmetic alone{Reduction::after_accumulation, {1, micro_batches}, Algorithm::direct, Type::f32};
     for (const Arithmetic& a : arithmetics(micro_batches, Type::f32)) {
-      const bool global = a.batching.world == 1 || equals_global_fold(a.reduction, a.batching);
-      EXPECT_EQ(canonical(a) == alone, global) << described(a);
+      EXPECT_EQ(canonical(a) == alone, equals_global_fold(a.reduction, a.batching)) << described(a);
     }
   }
 }

@@ -18,11 +18,10 @@ Term leaf(int micro_batch) {
   return term;
 }
 
-Term add(Term low, Term high, bool rounded) {
+Term add(Term low, Term high) {
   auto term = std::make_unique<Sum>();
   term->micro_batch = std::min(low->micro_batch, high->micro_batch);
   term->height = 1 + std::max(low->height, high->height);
-  term->rounded = rounded;
   term->low = std::move(low);
   term->high = std::move(high);
   return term;
@@ -35,42 +34,43 @@ struct Rounding {
 };
 
 // The fold of design 3.4, seen from its last addition. Every step of it but the last adds elements at an even
-// distance, and the last adds element 1 to element 0: it joins the fold of the even elements to the fold of
-// the odd ones.
-Term fold(std::vector<Term> terms, bool rounded_last, bool rounded_between) {
+// distance, and the last adds element 1 to element 0: it joins the fold of the even elements to that of the
+// odd ones.
+Term fold(std::vector<Term> terms, Rounding rounding) {
   if (terms.size() == 1) return std::move(terms.front());
   std::vector<Term> even, odd;
   for (size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? even : odd).push_back(std::move(terms[i]));
-  return add(fold(std::move(even), rounded_between, rounded_between),
-             fold(std::move(odd), rounded_between, rounded_between), rounded_last);
-}
-
-Term fold(std::vector<Term> terms, Rounding rounding) {
-  return fold(std::move(terms), rounding.last, rounding.between);
+  const Rounding side{.between = rounding.between, .last = rounding.between};
+  Term sum = add(fold(std::move(even), side), fold(std::move(odd), side));
+  sum->rounded = rounding.last;
+  return sum;
 }
 
 bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
+// In direct, the owner adds what it received in fp32; in halving, partial sums are sent.
+bool rounds_hops(Algorithm algorithm) { return algorithm == Algorithm::halving; }
+
 // Every place sums its own micro-batches p, p+N, … into its gradient buffer, which rounds each sum; then
 // ranks talk.
-Term accumulate_first(int world, int micro_steps, bool hops_round) {
+Term accumulate_first(int world, int micro_steps, Algorithm algorithm) {
   std::vector<Term> places;
   for (int place = 0; place < world; ++place) {
     std::vector<Term> own;
     for (int a = 0; a < micro_steps; ++a) own.push_back(leaf(place + a * world));
     places.push_back(fold(std::move(own), {.between = true, .last = true}));
   }
-  return fold(std::move(places), {.between = hops_round, .last = false});
+  return fold(std::move(places), {.between = rounds_hops(algorithm), .last = false});
 }
 
 // Ranks talk after every micro-step, and each owner sums what it received. A sum over places is stored, hence
 // rounded, where another micro-step follows or came before; so is every sum over micro-steps but the last.
-Term reduce_every_micro_step(int world, int micro_steps, bool hops_round) {
+Term reduce_every_micro_step(int world, int micro_steps, Algorithm algorithm) {
   std::vector<Term> steps;
   for (int a = 0; a < micro_steps; ++a) {
     std::vector<Term> places;
     for (int place = 0; place < world; ++place) places.push_back(leaf(place * micro_steps + a));
-    steps.push_back(fold(std::move(places), {.between = hops_round, .last = micro_steps > 1}));
+    steps.push_back(fold(std::move(places), {.between = rounds_hops(algorithm), .last = micro_steps > 1}));
   }
   return fold(std::move(steps), {.between = true, .last = false});
 }
@@ -88,11 +88,11 @@ std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic) {
   const int world = arithmetic.batching.world, micro_batches = arithmetic.batching.micro_batches;
   require(world > 0 && micro_batches > 0 && micro_batches % world == 0,
           "the micro-batches of a step divide evenly over the world");
-  const bool halving = arithmetic.algorithm == Algorithm::halving;
-  require(!halving || is_power_of_two(world), "halving needs a world that is a power of two");
+  require(arithmetic.algorithm != Algorithm::halving || is_power_of_two(world),
+          "halving needs a world that is a power of two");
   Term sum = arithmetic.reduction == Reduction::after_accumulation
-                 ? accumulate_first(world, micro_batches / world, halving)
-                 : reduce_every_micro_step(world, micro_batches / world, halving);
+                 ? accumulate_first(world, micro_batches / world, arithmetic.algorithm)
+                 : reduce_every_micro_step(world, micro_batches / world, arithmetic.algorithm);
   // Rounding fp32 to fp32 changes nothing.
   if (arithmetic.grads == Type::f32) forget_rounding(*sum);
   return sum;
