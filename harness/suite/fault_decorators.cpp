@@ -1,0 +1,220 @@
+// The decorators behind --inject: each wraps one part of a rank's rig and misbehaves in one step.
+#include "harness/suite/fault_decorators.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+namespace zp {
+namespace {
+
+// Wraps `make(inner, armed)` around whatever decorator is there already.
+template <class T, class Make>
+void wrap(std::function<std::unique_ptr<T>(T&)>& slot, Make make) {
+  if (slot) fail(Exit::usage, "--inject: two faults of the same part of a rank cannot be combined");
+  slot = make;
+}
+
+// ---- bitflip
+
+// Index of the element of largest magnitude, or -1 where all are zero. NaN counts as larger than everything.
+template <class T>
+int64_t largest(std::span<const std::byte> bytes) {
+  int64_t found = -1;
+  float most = 0.0F;
+  for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    const float magnitude = std::fabs(widen(value));
+    if (magnitude > most) {
+      most = magnitude;
+      found = static_cast<int64_t>(i);
+    }
+  }
+  return found;
+}
+
+class FlippingRequest final : public Request {
+ public:
+  FlippingRequest(std::unique_ptr<Request> inner, std::span<std::byte> bytes, Type type, Armed& armed,
+                  bool& spent)
+      : inner_(std::move(inner)), bytes_(bytes), type_(type), armed_(armed), spent_(spent) {}
+
+  bool done() override {
+    if (!inner_->done()) return false;
+    if (!seen_) {
+      seen_ = true;
+      flip();
+    }
+    return true;
+  }
+
+ private:
+  void flip() {
+    const bool half = type_ == Type::bf16;
+    const int64_t at = half ? largest<bf16>(bytes_) : largest<float>(bytes_);
+    if (spent_ || at < 0) return;
+    spent_ = true;
+    const int width = half ? 16 : 32;
+    const int bit = armed_.injection.bit < 0 ? (half ? 7 : 23) : armed_.injection.bit % width;
+    // Little-endian: bit b of an element is bit b mod 8 of its byte b / 8.
+    bytes_[static_cast<size_t>(at * (width / 8) + bit / 8)] ^= std::byte{1} << (bit % 8);
+    armed_.strike();
+  }
+
+  std::unique_ptr<Request> inner_;
+  std::span<std::byte> bytes_;
+  Type type_;
+  Armed& armed_;
+  bool& spent_;
+  bool seen_ = false;
+};
+
+class FlippingLink final : public Link {
+ public:
+  FlippingLink(Link& inner, const Armed& armed) : inner_(inner), armed_(armed) {}
+  int rank() const override { return inner_.rank(); }
+  int world() const override { return inner_.world(); }
+
+  std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) override {
+    return inner_.send(peer, tag, bytes);
+  }
+
+  std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) override {
+    auto request = inner_.receive(peer, tag, bytes);
+    if (spent_ || !armed_.due() || !armed_.hits(tag.tensor) || tag.purpose != Purpose::reduce_grads) {
+      return request;
+    }
+    return std::make_unique<FlippingRequest>(std::move(request), bytes, armed_.recipe.grads, armed_, spent_);
+  }
+
+ private:
+  Link& inner_;
+  Armed armed_;
+  bool spent_ = false;
+};
+
+// ---- skip-gather and extra-message
+
+class GatherFault final : public Transport {
+ public:
+  GatherFault(Transport& inner, const Armed& armed) : inner_(inner), armed_(armed) {}
+  int rank() const override { return inner_.rank(); }
+  int place() const override { return inner_.place(); }
+  int world() const override { return inner_.world(); }
+  Handle reduce_scatter(const ReduceScatter& call) override { return inner_.reduce_scatter(call); }
+  Handle all_reduce(const AllReduce& call) override { return inner_.all_reduce(call); }
+
+  Handle all_gather(const AllGather& call) override {
+    if (spent_ || !armed_.due() || !armed_.hits(call.label.tensor)) return inner_.all_gather(call);
+    if (armed_.injection.kind == FaultKind::extra_message) {
+      spent_ = true;
+      armed_.strike();
+      inner_.all_gather(call).wait();
+    } else if (call.label.purpose == Purpose::gather_params) {
+      spent_ = true;
+      armed_.strike();
+      return {};
+    }
+    return inner_.all_gather(call);
+  }
+
+ private:
+  Transport& inner_;
+  Armed armed_;
+  bool spent_ = false;
+};
+
+// ---- double-average and extra-compute
+
+class KernelFault final : public kernels::Table {
+ public:
+  KernelFault(kernels::Table& inner, const Armed& armed) : inner_(inner), armed_(armed) {}
+
+  void run(const kernels::Call& call) override {
+    if (armed_.due() && armed_.injection.kind == FaultKind::double_average) {
+      if (const auto* fold = std::get_if<kernels::Fold>(&call); fold != nullptr && fold->divisor != 1.0F) {
+        kernels::Fold twice = *fold;
+        twice.divisor *= fold->divisor;
+        armed_.strike();
+        inner_.run(twice);
+        return;
+      }
+    }
+    inner_.run(call);
+    if (armed_.due() && armed_.injection.kind == FaultKind::extra_compute && !spent_ && repeatable(call)) {
+      spent_ = true;
+      armed_.strike();
+      inner_.run(call);
+    }
+  }
+
+ private:
+  // Running it again changes no result.
+  static bool repeatable(const kernels::Call& call) {
+    const auto* gemm = std::get_if<kernels::Gemm>(&call);
+    return (gemm != nullptr && gemm->write == kernels::Write::overwrite) ||
+           std::holds_alternative<kernels::SyntheticGradient>(call);
+  }
+
+  kernels::Table& inner_;
+  Armed armed_;
+  bool spent_ = false;
+};
+
+// ---- keep-gradients
+
+class KeepingDevice final : public Device {
+ public:
+  KeepingDevice(Device& inner, const Armed& armed) : inner_(inner), armed_(armed) {}
+  ~KeepingDevice() override {
+    for (const Kept& kept : kept_) inner_.release(kept.category, kept.data, kept.bytes);
+  }
+
+  void* allocate(Category category, Bytes bytes) override { return inner_.allocate(category, bytes); }
+
+  void release(Category category, void* data, Bytes bytes) noexcept override {
+    if (category == Category::bucket && armed_.due()) {
+      armed_.strike();
+      kept_.push_back({category, data, bytes});
+      return;
+    }
+    inner_.release(category, data, bytes);
+  }
+
+ private:
+  struct Kept {
+    Category category;
+    void* data;
+    Bytes bytes;
+  };
+  Device& inner_;
+  Armed armed_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace
+
+void add_fault(Faults& faults, const Armed& armed) {
+  switch (armed.injection.kind) {
+    case FaultKind::bitflip:
+      wrap(faults.link, [armed](Link& inner) { return std::make_unique<FlippingLink>(inner, armed); });
+      break;
+    case FaultKind::skip_gather:
+    case FaultKind::extra_message:
+      wrap(faults.transport,
+           [armed](Transport& inner) { return std::make_unique<GatherFault>(inner, armed); });
+      break;
+    case FaultKind::double_average:
+    case FaultKind::extra_compute:
+      wrap(faults.kernels,
+           [armed](kernels::Table& inner) { return std::make_unique<KernelFault>(inner, armed); });
+      break;
+    case FaultKind::keep_gradients:
+      wrap(faults.device, [armed](Device& inner) { return std::make_unique<KeepingDevice>(inner, armed); });
+      break;
+  }
+}
+
+}  // namespace zp

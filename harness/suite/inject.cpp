@@ -1,0 +1,118 @@
+// Reading --inject, and putting the decorators of one rank together.
+#include "harness/suite/inject.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "harness/base/check.hpp"
+#include "harness/suite/fault_decorators.hpp"
+
+namespace zp {
+namespace {
+
+constexpr std::array kFaults{
+    FaultRow{.name = "bitflip",
+             .kind = FaultKind::bitflip,
+             .does = "flips a bit of the largest element of a received gradient buffer",
+             .exit = Exit::bits},
+    FaultRow{.name = "skip-gather",
+             .kind = FaultKind::skip_gather,
+             .does = "leaves out one gather of parameters",
+             .exit = Exit::bits},
+    FaultRow{.name = "double-average",
+             .kind = FaultKind::double_average,
+             .does = "divides the summed gradient by M twice",
+             .exit = Exit::bits},
+    FaultRow{.name = "extra-message",
+             .kind = FaultKind::extra_message,
+             .does = "makes one all-gather twice",
+             .exit = Exit::bytes},
+    FaultRow{.name = "keep-gradients",
+             .kind = FaultKind::keep_gradients,
+             .does = "does not give whole unit gradients back after their reduction",
+             .exit = Exit::memory},
+    FaultRow{.name = "extra-compute",
+             .kind = FaultKind::extra_compute,
+             .does = "runs one kernel twice",
+             .exit = Exit::work},
+};
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  fail(Exit::usage, "--inject '" + text + "': " + why);
+}
+
+int number(const std::string& text, std::string_view key, std::string_view value, int most) {
+  int parsed = -1;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+  if (error != std::errc() || end != value.data() + value.size() || parsed < 0 || parsed > most) {
+    refuse(text, std::string(key) + " must be a number from 0 to " + std::to_string(most) + ", not '" +
+                     std::string(value) + "'");
+  }
+  return parsed;
+}
+
+void set(Injection& injection, std::string_view key, std::string_view value, int world) {
+  constexpr int kMany = 1'000'000;
+  if (key == "step") {
+    injection.step = number(injection.text, key, value, kMany);
+  } else if (key == "rank") {
+    injection.rank = number(injection.text, key, value, world - 1);
+  } else if (key == "unit") {
+    injection.unit = number(injection.text, key, value, kMany);
+  } else if (key == "bit" && injection.kind == FaultKind::bitflip) {
+    injection.bit = number(injection.text, key, value, 31);
+  } else if (key == "stage") {
+    injection.stage = value;
+  } else {
+    refuse(injection.text, "'" + std::string(key) + "' is no key of it; keys are step, rank, stage, unit" +
+                               (injection.kind == FaultKind::bitflip ? " and bit" : ""));
+  }
+}
+
+}  // namespace
+
+std::span<const FaultRow> fault_table() { return kFaults; }
+
+Injection parse_injection(const std::string& text, int world) {
+  Injection injection;
+  injection.text = text;
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const FaultRow* found = nullptr;
+  std::string known;
+  for (const FaultRow& row : kFaults) {
+    if (row.name == kind) found = &row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  if (found == nullptr) refuse(text, "'" + kind + "' is no fault; there are " + known);
+  injection.kind = found->kind;
+  const bool one_rank = found->kind == FaultKind::bitflip || found->kind == FaultKind::extra_compute;
+  if (one_rank) injection.rank = world - 1;
+
+  std::string_view rest =
+      colon == std::string::npos ? std::string_view() : std::string_view(text).substr(colon + 1);
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    const std::string_view pair = rest.substr(0, comma);
+    const size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) refuse(text, "'" + std::string(pair) + "' is not key=value");
+    set(injection, pair.substr(0, equals), pair.substr(equals + 1), world);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return injection;
+}
+
+Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
+                   const Recipe& recipe, std::shared_ptr<std::atomic<int>> fired) {
+  Faults faults;
+  auto now = std::make_shared<int>(-1);
+  faults.begin_step = [now](int step) { *now = step; };
+  for (const Injection& injection : injections) {
+    if (!injection.stage.empty() && injection.stage != stage) continue;
+    if (injection.rank >= 0 && injection.rank != rank) continue;
+    add_fault(faults, {.injection = injection, .recipe = recipe, .now = now, .fired = fired});
+  }
+  return faults;
+}
+
+}  // namespace zp

@@ -1,0 +1,47 @@
+// Faults on request: decorators that make a rank misbehave in one step, so that a user sees every claim
+// refute. Product code contains no fault switch; records of such a run say INJECTED.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/trainer/trainer.hpp"
+
+namespace zp {
+
+enum class FaultKind { bitflip, skip_gather, double_average, extra_message, keep_gradients, extra_compute };
+
+// One --inject, "KIND:key=value,…". Keys: step (default 0), rank (default: every rank; for bitflip and
+// extra-compute the last), stage (default: every stage), unit (default: any), bit (bitflip only; default 23
+// of fp32, 7 of bf16).
+struct Injection {
+  FaultKind kind = FaultKind::bitflip;
+  std::string text;   // as given
+  std::string stage;  // "": every stage
+  int step = 0;
+  int rank = -1;  // -1: every rank
+  int unit = -1;  // -1: any
+  int bit = -1;   // -1: by type
+};
+
+// Throws (usage) for an unknown kind, key or value. `world` bounds rank.
+Injection parse_injection(const std::string& text, int world);
+
+// Faults of one rank in one stage. `fired` counts how often they struck.
+Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
+                   const Recipe& recipe, std::shared_ptr<std::atomic<int>> fired);
+
+// Kinds with one line of explanation and exit code each, for --help and README's test.
+struct FaultRow {
+  std::string_view name;
+  FaultKind kind;
+  std::string_view does;
+  Exit exit;
+};
+std::span<const FaultRow> fault_table();
+
+}  // namespace zp

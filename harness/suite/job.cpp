@@ -1,0 +1,231 @@
+// What a verify run amounts to once the number of ranks is known.
+#include "harness/suite/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "harness/report/environment.hpp"
+#include "harness/theory/memory.hpp"
+
+namespace zp {
+namespace {
+
+constexpr int64_t kSyntheticCorpusLength = 1 << 20;
+
+Recipe recipe_named(const std::string& name) {
+  std::string known;
+  for (const Recipe& recipe : kRecipes) {
+    if (recipe.name == name) return recipe;
+    known += (known.empty() ? "" : ", ") + std::string(recipe.name);
+  }
+  fail(Exit::usage, "--recipe: '" + name + "' is no recipe; there are " + known);
+}
+
+Batching batching_of(const VerifyOptions& options, int world) {
+  Batching batching;
+  batching.world = world;
+  batching.micro_batches = options.micro_batches == 0 ? default_micro_batches(world) : options.micro_batches;
+  if (batching.micro_batches % world != 0) {
+    fail(Exit::usage,
+         fmt::format("--micro-batches: {} is no multiple of the {} ranks; {} would be right",
+                     batching.micro_batches, world, (batching.micro_batches + world - 1) / world * world));
+  }
+  return batching;
+}
+
+Training training_of(const VerifyOptions& options, int world) {
+  Training training;
+  training.recipe = recipe_named(options.recipe);
+  training.batching = batching_of(options, world);
+  training.seed = options.seed;
+  training.clip = options.clip;
+  training.lr = options.lr;
+  training.beta1 = options.beta1;
+  training.beta2 = options.beta2;
+  training.weight_decay = options.weight_decay;
+  return training;
+}
+
+BatchShape shape_of(const VerifyOptions& options) {
+  BatchShape shape;
+  shape.batch = options.micro_batch_size;
+  shape.sequence = options.sequence == 0 ? options.model.positions : options.sequence;
+  if (options.model.architecture == Architecture::gpt && shape.sequence > options.model.positions) {
+    fail(Exit::usage, fmt::format("--seq: {} tokens are more than the model's {} positions", shape.sequence,
+                                  options.model.positions));
+  }
+  return shape;
+}
+
+void describe(Job& job, const VerifyOptions& options, std::string_view transport) {
+  RunSettings& s = job.settings;
+  describe_host(s);
+  s.model = job.model.name;
+  s.data = job.corpus ? job.corpus->name() : "none";
+  s.data_hash = job.corpus ? fmt::format("{:016x}", job.corpus->hash()) : "";
+  s.recipe = job.training.recipe.name;
+  s.transport = transport;
+  s.algorithm = name_of(job.algorithm);
+  const Layout layout(model_units(job.model), job.world);
+  s.parameters = layout.parameters().n;
+  s.layers = job.model.layers;
+  s.width = job.model.width;
+  s.heads = job.model.heads;
+  s.vocabulary = job.model.vocabulary;
+  s.ranks = job.world;
+  s.threads = job.threads;
+  s.steps = job.steps;
+  s.micro_batches = job.training.batching.micro_batches;
+  s.micro_batch_size = job.shape.batch;
+  s.sequence = job.shape.sequence;
+  s.seed = job.training.seed;
+  s.clip = job.training.clip;
+  s.lr = static_cast<double>(job.training.lr);
+  s.beta1 = static_cast<double>(job.training.beta1);
+  s.beta2 = static_cast<double>(job.training.beta2);
+  s.epsilon = static_cast<double>(job.training.epsilon);
+  s.weight_decay = static_cast<double>(job.training.weight_decay);
+  s.timeout_s = job.timeout_s;
+  for (const std::string& text : options.inject) s.injected += (s.injected.empty() ? "" : " ") + text;
+  s.hash_case = hash_case(job);
+}
+
+// The largest stage's peak on every local rank must fit what is free here. The reference runs before the
+// stages and needs less than four ddp ranks' states.
+void check_memory(const Job& job) {
+  const Layout layout(model_units(job.model), job.world);
+  const Bytes free = available_memory();
+  const int here = local_ranks(job.world);
+  for (const StageRow* row : job.rows) {
+    const RunFacts facts = facts_of(job.stage_run(*row), layout);
+    const Bytes peak =
+        theory::total(theory::held_per_step(facts.stage, layout, job.training, job.algorithm, facts.constant)
+                          .at(Point::step_peak));
+    if (free.n > 0 && peak * here > free) {
+      fail(Exit::memory,
+           fmt::format("stage {}: the ledger says {} bytes a rank, {} bytes for the {} ranks of this "
+                       "host, and {} bytes are free; fewer ranks, a smaller model or micro-batch fits",
+                       row->name(), peak.n, (peak * here).n, here, free.n));
+    }
+  }
+}
+
+}  // namespace
+
+Arithmetic Job::arithmetic_of(const StageRow& row) const {
+  return canonical({.reduction = row.promise.reduction,
+                    .batching = training.batching,
+                    .algorithm = algorithm,
+                    .grads = training.recipe.grads});
+}
+
+StageRun Job::stage_run(const StageRow& row) const {
+  StageRun run;
+  run.row = row;
+  run.model = model;
+  run.shape = shape;
+  run.training = training;
+  run.corpus = tokens();
+  run.collectives.algorithm = algorithm;
+  run.collectives.places = Places::in_rank_order(world);
+  run.collectives.timeout_s = timeout_s;
+  run.kernels.threads = threads;
+  run.kernels.max_sequence = shape.sequence;
+  run.steps = steps;
+  return run;
+}
+
+ReferenceConfig Job::reference_config(const Arithmetic& arithmetic) const {
+  ReferenceConfig config;
+  config.model = model;
+  config.shape = shape;
+  config.recipe = training.recipe;
+  config.arithmetic = arithmetic;
+  config.seed = training.seed;
+  config.clip = training.clip;
+  config.lr = training.lr;
+  config.beta1 = training.beta1;
+  config.beta2 = training.beta2;
+  config.epsilon = training.epsilon;
+  config.weight_decay = training.weight_decay;
+  config.corpus = tokens();
+  return config;
+}
+
+Job resolve(const VerifyOptions& options, int world, std::string_view transport) {
+  Job job;
+  job.world = world;
+  job.training = training_of(options, world);
+  job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.recipe.grads));
+  if (job.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(world))) {
+    fail(Exit::unavailable,
+         fmt::format("--algorithm halving needs a power of two of ranks, not {}; direct runs with "
+                     "any number",
+                     world));
+  }
+  check_model(options.model);
+  job.model = options.model;
+  job.shape = shape_of(options);
+  if (job.model.architecture == Architecture::gpt) {
+    job.corpus = options.data.empty()
+                     ? Corpus::synthetic(options.seed, kSyntheticCorpusLength, job.model.vocabulary)
+                     : Corpus::from_file(options.data, job.shape.sequence);
+  }
+  if (options.stages.empty()) {
+    for (const StageRow& row : stages()) job.rows.push_back(&row);
+  } else {
+    for (const std::string& name : options.stages) job.rows.push_back(&stage_named(name));
+  }
+  job.threads = options.threads == 0 ? default_threads(local_ranks(world)) : options.threads;
+  job.reference_threads = std::max(job.threads, usable_cores());
+  job.steps = options.steps;
+  job.timeout_s = options.timeout_s;
+  for (const std::string& text : options.inject) job.injections.push_back(parse_injection(text, world));
+  describe(job, options, transport);
+  check_memory(job);
+  return job;
+}
+
+std::string agreement_of(const Job& job) {
+  const RunSettings& s = job.settings;
+  std::string text = fmt::format(
+      "version {}, contract {}, model {} ({} layers, width {}, {} heads, vocabulary {}, {} positions), data "
+      "hash {}, "
+      "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, seed {}, clip {}, lr {}, "
+      "betas {} {}, "
+      "epsilon {}, weight decay {}, timeout {}, injected '{}', stages",
+      s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
+      s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
+      s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.injected);
+  for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
+  return text;
+}
+
+std::string hash_case(const Job& job) {
+  std::vector<Arithmetic> distinct;
+  for (const StageRow* row : job.rows) {
+    const Arithmetic arithmetic = job.arithmetic_of(*row);
+    if (std::ranges::find(distinct, arithmetic) == distinct.end()) distinct.push_back(arithmetic);
+  }
+  const Batching& batching = job.training.batching;
+  const bool global =
+      distinct.size() == 1 && distinct.front().batching.world == 1 && job.training.recipe.grads == Type::f32;
+  if (global) {
+    return fmt::format(
+        "one hash for every stage: the sums equal the fold over all M = {} micro-batches, as at every "
+        "power of two of ranks up to M",
+        batching.micro_batches);
+  }
+  if (distinct.size() == 1) {
+    return fmt::format("one hash for every stage, of this layout: N = {}, A = {}, {}", batching.world,
+                       batching.micro_steps(), name_of(job.algorithm));
+  }
+  return fmt::format(
+      "{} hashes: stages that accumulate first and stages that reduce every micro-step add in different "
+      "orders at N = {}, A = {}, {}; each was checked against its own reference",
+      distinct.size(), batching.world, batching.micro_steps(), name_of(job.algorithm));
+}
+
+}  // namespace zp

@@ -1,0 +1,48 @@
+// What a verify run amounts to once the number of ranks is known: every number resolved, the same on every
+// rank.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/report/result.hpp"
+#include "harness/suite/inject.hpp"
+#include "harness/suite/stage_run.hpp"
+#include "harness/suite/verify.hpp"
+
+namespace zp {
+
+struct Job {
+  std::vector<const StageRow*> rows;
+  ModelConfig model;
+  BatchShape shape;
+  Training training;
+  std::optional<Corpus> corpus;  // none for the synthetic model
+  Algorithm algorithm = Algorithm::direct;
+  int world = 1;
+  int threads = 1;            // of kernels, per rank
+  int reference_threads = 1;  // of kernels, while rank 0 runs the reference
+  int steps = 1;
+  double timeout_s = 60.0;
+  std::vector<Injection> injections;
+  RunSettings settings;
+
+  const Corpus* tokens() const { return corpus ? &*corpus : nullptr; }
+  Arithmetic arithmetic_of(const StageRow& row) const;  // canonical
+  StageRun stage_run(const StageRow& row) const;        // without faults, reference and replay
+  ReferenceConfig reference_config(const Arithmetic& arithmetic) const;
+};
+
+// Throws (usage, unavailable) with one line for what cannot run with `world` ranks, and (memory) for a run
+// that does not fit the memory that is free on this host, with the ledger's figure.
+Job resolve(const VerifyOptions& options, int world, std::string_view transport);
+
+// Everything that must agree between ranks, as one text.
+std::string agreement_of(const Job& job);
+
+// The sentence that says where the final hash holds (design 3.4).
+std::string hash_case(const Job& job);
+
+}  // namespace zp

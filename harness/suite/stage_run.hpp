@@ -1,0 +1,41 @@
+// One stage from first to last step, judged after every step on every rank. Ends at the first refuted claim.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "harness/claim/claims.hpp"
+#include "harness/report/result.hpp"
+#include "harness/suite/stages.hpp"
+#include "harness/trainer/reference.hpp"
+#include "harness/trainer/trainer.hpp"
+
+namespace zp {
+
+// What one stage's run needs; the same on all ranks but for `faults` and `replay`.
+struct StageRun {
+  StageRow row;
+  ModelConfig model;
+  BatchShape shape;
+  Training training;
+  const Corpus* corpus = nullptr;
+  CollectiveOptions collectives;
+  kernels::HostOptions kernels;
+  Fill fill = Fill::zero;
+  int steps = 1;
+  Faults faults;
+  const std::vector<ReferenceStep>* reference = nullptr;  // at least `steps` of them
+  // Rank 0: bits of one tensor of the reference as step `step` left it.
+  std::function<std::vector<uint32_t>(int step, HashKind kind, int tensor)> replay;
+  std::function<void(int step)> progress;  // before each step; may be empty
+};
+
+// Collective. The result is the same on every rank. Throws Error, the same on every rank that still answers,
+// when a rank fails or waits in vain; differing collective logs outrank whatever else went wrong.
+StageResult run_stage(const StageRun& run, Endpoint& endpoint);
+
+// What is known beforehand of a run: theory's facts and constants from plain shape numbers.
+RunFacts facts_of(const StageRun& run, const Layout& layout);
+
+}  // namespace zp

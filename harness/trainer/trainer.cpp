@@ -1,0 +1,187 @@
+// One rank's rig for one stage, and the only step loop.
+#include "harness/trainer/trainer.hpp"
+
+#include <bit>
+#include <chrono>
+
+namespace zp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// `inner` itself, or the fault around it, which `holder` keeps.
+template <class T, class Fault>
+T& behind(std::unique_ptr<T>& holder, T& inner, const Fault& fault) {
+  if (!fault) return inner;
+  holder = fault(inner);
+  return *holder;
+}
+
+}  // namespace
+
+// Time of the step, without what the inspector does in between.
+class Trainer::Watch {
+ public:
+  void run() { since_ = Clock::now(); }
+  void pause() { total_ += Clock::now() - since_; }
+  double seconds() const { return std::chrono::duration<double>(total_).count(); }
+
+ private:
+  Clock::time_point since_;
+  Clock::duration total_{};
+};
+
+Trainer::Trainer(const TrainerConfig& config, Link& link)
+    : config_(config),
+      layout_(model_units(config.model), config.collectives.places),
+      host_(make_host_device(config.fill)),
+      device_(make_metered_device(*host_, ledger_)) {
+  const Faults& faults = config_.faults;
+  Device& device = behind(faulty_device_, *device_, faults.device);
+  table_ = kernels::make_host_table(device, config.kernels);
+  metered_table_ = make_metered_table(*table_, ledger_);
+  kernels::Table& table = behind(faulty_table_, *metered_table_, faults.kernels);
+  metered_link_ = make_metered_link(link, ledger_);
+  Link& outer_link = behind(faulty_link_, *metered_link_, faults.link);
+  collectives_ = make_collectives(outer_link, device, table, config.collectives);
+  metered_transport_ = make_metered_transport(*collectives_, ledger_);
+  Transport& transport = behind(faulty_transport_, *metered_transport_, faults.transport);
+  rig_ = std::make_unique<Rig>(Rig{.device = device,
+                                   .kernels = table,
+                                   .transport = transport,
+                                   .layout = layout_,
+                                   .training = config_.training});
+  model_ =
+      make_model(config.model, config.shape, config.training.recipe, config.training.seed, device, table);
+  strategy_ = config.make_strategy(*rig_);
+  if (faults.strategy) strategy_ = faults.strategy(std::move(strategy_), *rig_);
+  losses_ = device.acquire(Category::scalars, Type::f32, {config.training.batching.micro_batches});
+  visits_ = fold_visits(config.training.batching.micro_steps());
+  ledger_.mark(Point::after_init);
+}
+
+Trainer::~Trainer() = default;
+
+int Trainer::place() const { return collectives_->place(); }
+
+StepEvidence Trainer::run_step(int step) {
+  ledger_.begin_step(step);
+  if (config_.faults.begin_step) config_.faults.begin_step(step);
+  ledger_.now().micro_batch_grads.resize(visits_.size());
+  Watch watch;
+  watch.run();
+  for (const Visit& visit : visits_) micro_step(step, visit, watch);
+  strategy_->finish_reductions();
+  ledger_.mark(Point::after_reduction);
+  watch.pause();
+
+  hash_runs(strategy_->own_state(), true, ledger_.now().grads);
+  hash_runs(strategy_->replicas(), true, ledger_.now().replica);
+
+  watch.run();
+  exchange_losses();
+  ledger_.now().norm_bits = std::bit_cast<uint64_t>(strategy_->step());
+  ledger_.mark(Point::after_step);
+  watch.pause();
+
+  hash_runs(strategy_->own_state(), false, ledger_.now().state);
+  hash_runs(strategy_->replicas(), false, ledger_.now().replica);
+  ledger_.now().time_s = watch.seconds();
+  return ledger_.end_step();
+}
+
+void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
+  const Reduction reduction = strategy_->reduction();
+  const int number = micro_batch_of(reduction, config_.training.batching, place(), visit.element);
+  model_->begin(step, number,
+                config_.corpus == nullptr
+                    ? MicroBatch{}
+                    : config_.corpus->micro_batch(config_.training.seed, step, number, config_.shape.batch,
+                                                  config_.shape.sequence));
+  strategy_->begin_micro_step(visit);
+  bool backward = false;
+  for (const Use& use : uses(layout_)) {
+    if (use.pass == Pass::forward) {
+      strategy_->before_forward(use.unit);
+      watch.pause();
+      hash_use(visit.element, use.unit, use.pass);
+      watch.run();
+      model_->forward(use.unit, strategy_->params(use.unit));
+      strategy_->after_forward(use.unit);
+      continue;
+    }
+    if (!backward) {
+      backward = true;
+      ledger_.mark(Point::after_forward);
+      ledger_.enter_backward();
+    }
+    strategy_->before_backward(use.unit);
+    watch.pause();
+    hash_use(visit.element, use.unit, use.pass);
+    watch.run();
+    model_->backward(use.unit, strategy_->params(use.unit), strategy_->grads(use.unit));
+    watch.pause();
+    ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
+        hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
+    watch.run();
+    strategy_->after_backward(use.unit);
+  }
+  ledger_.leave_backward();
+  const int64_t at = int64_t{place()} * config_.training.batching.micro_steps() + visit.element;
+  *losses_.part({{at}, {at + 1}}).write<float>() = model_->loss();
+}
+
+void Trainer::exchange_losses() {
+  const Batching& batching = config_.training.batching;
+  const int64_t each = batching.micro_steps();
+  rig_->transport
+      .all_gather({.mine = losses_.part({{place() * each}, {(place() + 1) * each}}),
+                   .whole = losses_.all(),
+                   .cuts = Cuts::equal(batching.world, {each}),
+                   .label = {.purpose = Purpose::loss, .tensor = -1, .name = "losses"}})
+      .wait();
+  const float* all = losses_.all().read<float>();
+  std::vector<float> by_number(static_cast<size_t>(batching.micro_batches));
+  for (int p = 0; p < batching.world; ++p) {
+    for (int element = 0; element < batching.micro_steps(); ++element) {
+      const int number = micro_batch_of(strategy_->reduction(), batching, p, element);
+      by_number[static_cast<size_t>(number)] = all[p * each + element];
+    }
+  }
+  double sum = 0.0;
+  for (const float loss : by_number) sum += static_cast<double>(loss);
+  ledger_.now().loss_bits = std::bit_cast<uint64_t>(sum / batching.micro_batches);
+}
+
+HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
+  const UnitLayout& layout = layout_.unit(unit);
+  HashSum sum;
+  table_->run(kernels::HashRun{
+      .x = whole.part({{0}, layout.length}), .kind = kind, .logical = layout.logical_begin.n, .sum = &sum});
+  return sum;
+}
+
+void Trainer::hash_use(int micro_step, int unit, Pass pass) {
+  ledger_.now().used.push_back({.micro_step = micro_step,
+                                .unit = unit,
+                                .backward = pass == Pass::backward,
+                                .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+}
+
+void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vector<TensorHash>& into) {
+  for (const StateRun& state : held) {
+    if ((state.kind == HashKind::grad) != grads) continue;
+    for (const TensorRun& run : runs(layout_.unit(state.unit), state.in_unit)) {
+      const Range part{run.in_unit.begin - state.in_unit.begin, run.in_unit.end - state.in_unit.begin};
+      const Elements skipped = run.in_unit.begin - run.tensor->in_unit.begin;
+      TensorHash hash{.tensor = run.tensor->index, .kind = state.kind, .hash = {}};
+      table_->run(kernels::HashRun{.x = state.view.part(part),
+                                   .kind = state.kind,
+                                   .logical = (run.tensor->logical_begin + skipped).n,
+                                   .sum = &hash.hash});
+      into.push_back(hash);
+    }
+  }
+}
+
+}  // namespace zp

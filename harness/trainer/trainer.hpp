@@ -1,0 +1,90 @@
+// One rank's rig for one stage, and the only step loop. The rig wraps every device, link, transport and
+// kernel table in a metered one; faults (decorators from --inject and the mutants) stand between the strategy
+// and the meters.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "harness/layout/uses.hpp"
+#include "harness/ledger/ledger.hpp"
+#include "harness/model/model.hpp"
+#include "harness/strategy/strategy.hpp"
+#include "harness/transport/transport.hpp"
+#include "kernels/kernels.hpp"
+
+namespace zp {
+
+// Decorators that make a rank misbehave. Each is empty where nothing is wrong with that part; `inner`
+// outlives what it returns. `link` and `transport` see what the strategy's side asks for, before the meters.
+struct Faults {
+  std::function<std::unique_ptr<Device>(Device& inner)> device;
+  std::function<std::unique_ptr<kernels::Table>(kernels::Table& inner)> kernels;
+  std::function<std::unique_ptr<Link>(Link& inner)> link;
+  std::function<std::unique_ptr<Transport>(Transport& inner)> transport;
+  std::function<std::unique_ptr<Strategy>(std::unique_ptr<Strategy> inner, Rig& rig)> strategy;
+  // Called at the start of every step, so that a fault can wait for its step.
+  std::function<void(int step)> begin_step;
+};
+
+struct TrainerConfig {
+  std::string stage;
+  std::unique_ptr<Strategy> (*make_strategy)(Rig&) = nullptr;
+  ModelConfig model;
+  BatchShape shape;
+  Training training;
+  const Corpus* corpus = nullptr;  // null for the synthetic model
+  CollectiveOptions collectives;
+  kernels::HostOptions kernels;
+  Fill fill = Fill::zero;
+  Faults faults;
+};
+
+// A rank in training. Lives on one thread.
+class Trainer {
+ public:
+  Trainer(const TrainerConfig& config, Link& link);
+  ~Trainer();
+
+  // Runs step `step` (0, 1, …) and returns what this rank did. Throws as transports do.
+  StepEvidence run_step(int step);
+
+  const Layout& layout() const { return layout_; }
+  int place() const;
+  // Kernels that the ledger does not see, for hashes and comparisons.
+  kernels::Table& unmetered() { return *table_; }
+  Strategy& strategy() { return *strategy_; }
+  const Ledger& ledger() const { return ledger_; }
+
+ private:
+  class Watch;
+
+  void micro_step(int step, const Visit& visit, Watch& watch);
+  void exchange_losses();
+  HashSum hash_logical(HashKind kind, int unit, const View& whole);
+  void hash_use(int micro_step, int unit, Pass pass);
+  void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);
+
+  // In order of construction: whatever stands below uses what stands above.
+  TrainerConfig config_;
+  Ledger ledger_;
+  Layout layout_;
+  std::unique_ptr<Device> host_;
+  std::unique_ptr<Device> device_;  // metered
+  std::unique_ptr<Device> faulty_device_;
+  std::unique_ptr<kernels::Table> table_;
+  std::unique_ptr<kernels::Table> metered_table_;
+  std::unique_ptr<kernels::Table> faulty_table_;
+  std::unique_ptr<Link> metered_link_;
+  std::unique_ptr<Link> faulty_link_;
+  std::unique_ptr<Transport> collectives_;
+  std::unique_ptr<Transport> metered_transport_;
+  std::unique_ptr<Transport> faulty_transport_;
+  std::unique_ptr<Rig> rig_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Strategy> strategy_;
+  Buffer losses_;  // fp32, A per place, in the order of the fold's elements
+  std::vector<Visit> visits_;
+};
+
+}  // namespace zp
