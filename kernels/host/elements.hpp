@@ -51,8 +51,9 @@ void over_rows(Pool& pool, int64_t rows, int64_t width, const Body& body) {
 // body(begin, end) over columns, one block for each thread, cut at cache lines of 16 floats.
 template <class Body>
 void over_columns(Pool& pool, int64_t columns, const Body& body) {
+  if (columns == 0) return;
   const int64_t share = (columns + pool.threads() - 1) / pool.threads();
-  over_blocks(pool, columns, (share + 15) / 16 * 16 + (share == 0 ? 16 : 0), body);
+  over_blocks(pool, columns, (share + 15) / 16 * 16, body);
 }
 
 // body(zero) with a zero of the C++ type that `type` names.

@@ -1,0 +1,43 @@
+// A bias for every column of a matrix, and its gradient.
+#include "kernels/host/elements.hpp"
+#include "kernels/host/isa.hpp"
+
+namespace zp::kernels::ZP_ISA {
+
+void run(HostContext& context, const AddBias& call) {
+  const int64_t rows = call.rows, columns = call.columns;
+  require_length(call.x, rows * columns, "add bias: x is rows x columns");
+  require_length(call.y, rows * columns, "add bias: y is rows x columns");
+  require_length(call.bias, columns, "add bias: a bias for each column");
+  with_type(call.bias.type(), [&](auto zero) {
+    const float* x = call.x.read<float>();
+    const auto* bias = call.bias.read<decltype(zero)>();
+    float* y = call.y.write<float>();
+    over_rows(context.pool, rows, columns, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * columns;
+        over_lanes(0, columns, [=](auto lanes, int64_t c) {
+          write(lanes, y + at + c, read(lanes, x + at + c) + read(lanes, bias + c));
+        });
+      }
+    });
+  });
+}
+
+void run(HostContext& context, const BiasBackward& call) {
+  const int64_t rows = call.rows, columns = call.columns;
+  require_length(call.dy, rows * columns, "bias backward: dy is rows x columns");
+  require_length(call.dbias, columns, "bias backward: a dbias for each column");
+  const float* dy = call.dy.read<float>();
+  float* dbias = call.dbias.write<float>();
+  over_columns(context.pool, columns, [=](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) dbias[c] = 0.0F;
+    for (int64_t row = 0; row < rows; ++row) {
+      over_lanes(begin, end, [=](auto lanes, int64_t c) {
+        write(lanes, dbias + c, read(lanes, dbias + c) + read(lanes, dy + row * columns + c));
+      });
+    }
+  });
+}
+
+}  // namespace zp::kernels::ZP_ISA

@@ -1,0 +1,73 @@
+// Softmax cross entropy: the loss of every row, and its gradient in place of the logits.
+#include "kernels/host/elements.hpp"
+#include "kernels/host/isa.hpp"
+
+namespace zp::kernels::ZP_ISA {
+namespace {
+
+const int32_t* checked_targets(const View& view, int64_t rows, int64_t vocabulary) {
+  require(rows > 0 && vocabulary > 0, "cross entropy: there are rows and a vocabulary");
+  require_length(view, rows, "cross entropy: a target for each row");
+  const int32_t* targets = view.read<int32_t>();
+  for (int64_t r = 0; r < rows; ++r) {
+    require(targets[r] >= 0 && targets[r] < vocabulary, "cross entropy: a target lies in the vocabulary");
+  }
+  return targets;
+}
+
+}  // namespace
+
+void run(HostContext& context, const CrossEntropyForward& call) {
+  const int64_t rows = call.rows, vocabulary = call.vocabulary;
+  const int32_t* targets = checked_targets(call.targets, rows, vocabulary);
+  require_length(call.logits, rows * vocabulary, "cross entropy: logits are rows x vocabulary");
+  require_length(call.row_max, rows, "cross entropy: a maximum for each row");
+  require_length(call.row_sum, rows, "cross entropy: a sum for each row");
+  require_length(call.row_loss, rows, "cross entropy: a loss for each row");
+  require_length(call.loss, 1, "cross entropy: one loss");
+  const float* logits = call.logits.read<float>();
+  float* row_maxima = call.row_max.write<float>();
+  float* row_sums = call.row_sum.write<float>();
+  float* row_loss = call.row_loss.write<float>();
+  over_rows(context.pool, rows, vocabulary, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = logits + row * vocabulary;
+      const float max = row_max(x, vocabulary);
+      const F32x8 max8 = splat(max);
+      const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, F32x8 sums) {
+        return sums + exp(read(lanes, x + i) - max8);
+      });
+      row_maxima[row] = max;
+      row_sums[row] = sum;
+      row_loss[row] = (log(sum) + max) - x[targets[row]];
+    }
+  });
+  *call.loss.write<float>() = row_sum(row_loss, rows) / static_cast<float>(rows);
+}
+
+void run(HostContext& context, const CrossEntropyBackward& call) {
+  const int64_t rows = call.rows, vocabulary = call.vocabulary;
+  const int32_t* targets = checked_targets(call.targets, rows, vocabulary);
+  require_length(call.logits, rows * vocabulary, "cross entropy backward: logits are rows x vocabulary");
+  require_length(call.row_max, rows, "cross entropy backward: a maximum for each row");
+  require_length(call.row_sum, rows, "cross entropy backward: a sum for each row");
+  float* logits = call.logits.write<float>();
+  const float* row_maxima = call.row_max.read<float>();
+  const float* row_sums = call.row_sum.read<float>();
+  const float share = 1.0F / static_cast<float>(rows);
+  over_rows(context.pool, rows, vocabulary, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = logits + row * vocabulary;
+      float& target = x[targets[row]];
+      const float inverse = 1.0F / row_sums[row];
+      const float at_target = (exp(target - row_maxima[row]) * inverse - 1.0F) * share;
+      const F32x8 max8 = splat(row_maxima[row]), inverse8 = splat(inverse), share8 = splat(share);
+      over_lanes(0, vocabulary, [=](auto lanes, int64_t i) {
+        write(lanes, x + i, (exp(read(lanes, x + i) - max8) * inverse8) * share8);
+      });
+      target = at_target;
+    }
+  });
+}
+
+}  // namespace zp::kernels::ZP_ISA
