@@ -1,0 +1,293 @@
+// Collectives over a link: each is a short list of steps, and all that are in flight advance while any is
+// waited for. After the first failure nothing touches a buffer again, and every wait throws that failure.
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <exception>
+#include <initializer_list>
+#include <utility>
+
+#include "harness/transport/patience.hpp"
+#include "harness/transport/steps.hpp"
+
+namespace zp::transport {
+namespace {
+
+constexpr std::chrono::microseconds kLongestSleep{500};
+
+class Collectives;
+
+// What a person is told about a collective.
+struct Caption {
+  Operation operation;
+  int64_t sequence;
+  Label label;
+};
+
+std::string text_of(const Caption& caption) {
+  std::string text = std::string(name_of(caption.operation)) + " number " + std::to_string(caption.sequence) +
+                     " (" + std::string(name_of(caption.label.purpose)) + ")";
+  if (!caption.label.name.empty()) text += " of " + caption.label.name;
+  if (caption.label.tensor >= 0) text += " [tensor " + std::to_string(caption.label.tensor) + "]";
+  return text;
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "no rank";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+// One collective in flight. Buffers and handles may outlive the transport; then it is complete or has failed.
+class Flight final : public Pending {
+ public:
+  Flight(Collectives* transport, Caption caption) : transport_(transport), caption_(std::move(caption)) {}
+
+  void wait() override;
+
+  void add(std::unique_ptr<Step> step) { steps_.push_back(std::move(step)); }
+  bool uses_pieces() const { return !complete() && steps_.front()->uses_pieces(); }
+  std::vector<int> waits_for() const { return complete() ? std::vector<int>{} : steps_.front()->waits_for(); }
+  bool complete() const { return steps_.empty(); }
+  const Caption& caption() const { return caption_; }
+
+  bool advance() {
+    bool moved = false;
+    while (!steps_.empty()) {
+      moved |= steps_.front()->advance();
+      if (!steps_.front()->complete()) break;
+      steps_.pop_front();
+      moved = true;
+    }
+    return moved;
+  }
+
+  // The buffers are alive until unregister(): they wait for whatever is registered before they end.
+  static void register_writer(Storage* storage, const std::shared_ptr<Flight>& self) {
+    if (storage == nullptr) return;
+    storage->writer = self;
+    self->storages_.push_back(storage);
+  }
+  void unregister() {
+    for (Storage* storage : storages_) {
+      if (storage->writer.get() == this) storage->writer.reset();
+    }
+    storages_.clear();
+  }
+
+  // Withdraws its messages.
+  void abandon(const Error& reason) {
+    if (complete()) return;
+    failure_ = std::make_unique<Error>(reason);
+    steps_.clear();
+  }
+
+ private:
+  Collectives* transport_;
+  Caption caption_;
+  std::deque<std::unique_ptr<Step>> steps_;
+  std::vector<Storage*> storages_;
+  std::unique_ptr<Error> failure_;
+};
+
+class Collectives final : public Transport {
+ public:
+  Collectives(Link& link, Device& device, kernels::Table& kernels, const CollectiveOptions& options)
+      : link_(link),
+        timeout_s_(options.timeout_s),
+        group_{.place = options.places.place_of(link.rank()),
+               .places = options.places,
+               .algorithm = options.algorithm,
+               .kernels = kernels} {
+    const int64_t bytes = peers_at_once(options.algorithm, link.world()) * kPiecesPerPeer * kPiece.n;
+    if (bytes > 0) pieces_ = device.acquire(Category::transport, Type::f32, {bytes / size_of(Type::f32).n});
+    group_.pieces = static_cast<std::byte*>(pieces_.all().raw());
+  }
+  ~Collectives() override {
+    abandon_all(Error(Exit::internal, "a collective was in flight when its transport ended"));
+  }
+
+  int rank() const override { return link_.rank(); }
+  int place() const override { return group_.place; }
+  int world() const override { return link_.world(); }
+
+  Handle reduce_scatter(const ReduceScatter& call) override {
+    check(call.cuts, call.whole, call.mine);
+    check_summable(call.whole);
+    const auto flight = begin(Operation::reduce_scatter, call.label);
+    flight->add(make_reduction(group_, wire(*flight), {call.whole, call.mine, call.cuts, call.divisor}));
+    return launch(flight, {call.whole.storage(), call.mine.storage()});
+  }
+
+  Handle all_gather(const AllGather& call) override {
+    check(call.cuts, call.whole, call.mine);
+    require(call.mine.empty() || call.mine.type() == call.whole.type(), "a gather moves one type");
+    const auto flight = begin(Operation::all_gather, call.label);
+    settle(call.whole.storage());
+    const View own = call.whole.part(call.cuts.of(place()));
+    if (!own.empty() && own.raw() != call.mine.raw()) {
+      if (call.mine.storage() != call.whole.storage()) call.mine.storage()->settle_writer();
+      std::copy_n(static_cast<const std::byte*>(call.mine.raw()), own.bytes().n,
+                  static_cast<std::byte*>(own.raw()));
+    }
+    flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
+    return launch(flight, {call.whole.storage()});
+  }
+
+  Handle all_reduce(const AllReduce& call) override {
+    require(call.cuts.world() == world(), "a collective's cuts name a slice for every place");
+    const View mine = call.whole.part(call.cuts.of(place()));
+    check(call.cuts, call.whole, mine);
+    check_summable(call.whole);
+    const auto flight = begin(Operation::all_reduce, call.label);
+    flight->add(make_reduction(group_, wire(*flight), {call.whole, mine, call.cuts, call.divisor}));
+    flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
+    return launch(flight, {call.whole.storage()});
+  }
+
+  void wait_for(Flight& flight) {
+    if (std::uncaught_exceptions() > 0) {
+      abandon_all(Error(Exit::internal,
+                        "a collective was in flight when an error passed: " + text_of(flight.caption())));
+    }
+    Patience patience(timeout_s_, kLongestSleep);
+    while (!flight.complete() && !failure_) {
+      if (progress()) {
+        patience.restart();
+      } else if (patience.expired()) {
+        give_up(flight);
+      } else {
+        patience.pause();
+      }
+    }
+    if (!flight.complete()) throw Error(*failure_);
+  }
+
+ private:
+  Wire wire(const Flight& flight) {
+    const Caption& caption = flight.caption();
+    return {
+        .link = &link_,
+        .tag = {
+            .sequence = caption.sequence, .tensor = caption.label.tensor, .purpose = caption.label.purpose}};
+  }
+
+  void check(const Cuts& cuts, const View& whole, const View& mine) const {
+    require(cuts.world() == world(), "a collective's cuts name a slice for every place");
+    require(cuts.at.front().n == 0 && std::is_sorted(cuts.at.begin(), cuts.at.end()), "cuts ascend from 0");
+    require(whole.length() == cuts.whole(), "a collective's whole is as long as its cuts");
+    require(mine.length() == cuts.of(place()).length(), "a collective's own slice is as long as its cut");
+  }
+  static void check_summable(const View& whole) {
+    require(whole.empty() || whole.type() == Type::f32 || whole.type() == Type::bf16,
+            "sums are of fp32 or bf16");
+  }
+
+  std::shared_ptr<Flight> begin(Operation operation, const Label& label) {
+    if (failure_) throw Error(*failure_);
+    return std::make_shared<Flight>(this, Caption{operation, next_sequence_++, label});
+  }
+
+  static void settle(Storage* storage) {
+    if (storage != nullptr) storage->settle();
+  }
+
+  // Starts a collective that writes these buffers.
+  Handle launch(const std::shared_ptr<Flight>& flight, std::initializer_list<Storage*> writes) {
+    for (Storage* storage : writes) settle(storage);
+    flights_.push_back(flight);
+    progress();
+    if (!flight->complete()) {
+      for (Storage* storage : writes) Flight::register_writer(storage, flight);
+    }
+    return Handle(flight);
+  }
+
+  // Advances every collective in flight, oldest first. Reductions use the pieces one at a time.
+  bool progress() {
+    bool moved = false;
+    try {
+      bool pieces_free = true;
+      for (const auto& flight : flights_) {
+        if (flight->uses_pieces() && !std::exchange(pieces_free, false)) continue;
+        moved |= flight->advance();
+      }
+    } catch (const Error& error) {
+      abandon_all(error);
+      throw;
+    } catch (const std::exception& error) {
+      abandon_all(Error(Exit::internal, error.what()));
+      throw;
+    }
+    std::erase_if(flights_, [](const auto& flight) {
+      if (flight->complete()) flight->unregister();
+      return flight->complete();
+    });
+    return moved;
+  }
+
+  [[noreturn]] void give_up(const Flight& waited) {
+    // A reduction that has not begun waits for the one that holds the pieces.
+    const Flight* stuck = &waited;
+    for (auto at = flights_.begin(); at != flights_.end() && stuck->waits_for().empty(); ++at)
+      stuck = at->get();
+    const Error error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " + seconds_text() +
+                                         " for " + text_of(stuck->waits_for()) + " in " +
+                                         text_of(stuck->caption()));
+    abandon_all(error);
+    throw Error(error);
+  }
+
+  std::string seconds_text() const {
+    std::string text = std::to_string(timeout_s_);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text + " s";
+  }
+
+  void abandon_all(const Error& reason) {
+    if (!failure_) failure_ = std::make_unique<Error>(reason);
+    for (const auto& flight : flights_) flight->abandon(*failure_);
+    flights_.clear();
+  }
+
+  Link& link_;
+  double timeout_s_;
+  Buffer pieces_;
+  Group group_;
+  int64_t next_sequence_ = 0;
+  std::vector<std::shared_ptr<Flight>> flights_;  // in order of start
+  std::unique_ptr<Error> failure_;
+};
+
+void Flight::wait() {
+  if (failure_) throw Error(*failure_);
+  if (!complete()) transport_->wait_for(*this);
+}
+
+void check(const Link& link, const CollectiveOptions& options) {
+  const int world = link.world();
+  std::vector<int> ranks = options.places.rank_at;
+  std::sort(ranks.begin(), ranks.end());
+  bool each_once = static_cast<int>(ranks.size()) == world;
+  for (size_t i = 0; each_once && i < ranks.size(); ++i) each_once = ranks[i] == static_cast<int>(i);
+  require(each_once, "places name every rank once");
+  if (options.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(world))) {
+    fail(Exit::unavailable,
+         "algorithm halving needs a power of two of ranks, not " + std::to_string(world) + ": use direct");
+  }
+}
+
+}  // namespace
+}  // namespace zp::transport
+
+namespace zp {
+
+std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels::Table& kernels,
+                                            const CollectiveOptions& options) {
+  transport::check(link, options);
+  return std::make_unique<transport::Collectives>(link, device, kernels, options);
+}
+
+}  // namespace zp

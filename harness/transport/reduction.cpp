@@ -1,0 +1,151 @@
+// Reduce-scatter by rounds: what others contribute to the range of a round arrives in pieces and is added, in
+// the order of places, by one Fold a piece. The last round's sum is divided and rounded once into `mine`.
+#include <algorithm>
+
+#include "harness/transport/steps.hpp"
+
+namespace zp::transport {
+namespace {
+
+class Reduction final : public Step {
+ public:
+  Reduction(const Group& group, const Wire& wire, const Sum& sum)
+      : group_(group),
+        wire_(wire),
+        whole_(sum.whole),
+        mine_(sum.mine),
+        own_(sum.cuts.of(group.place)),
+        divisor_(sum.divisor),
+        rounds_(reduce_rounds(group.algorithm, sum.cuts, group.place)) {}
+
+  bool uses_pieces() const override { return true; }
+  bool complete() const override { return begun_ && round_ >= rounds_.size() && sends_.empty(); }
+
+  bool advance() override {
+    bool moved = false;
+    if (!begun_) {
+      begun_ = moved = true;
+      if (rounds_.empty()) divide_alone();
+      begin_round();
+    }
+    moved |= advance_sends();
+    while (round_ < rounds_.size()) {
+      moved |= advance_round();
+      if (!round_over()) break;
+      ++round_;
+      begin_round();
+      moved = true;
+    }
+    return moved;
+  }
+
+  std::vector<int> waits_for() const override {
+    std::vector<int> ranks;
+    for (const auto& stream : streams_) {
+      if (!stream->complete() && !stream->here()) ranks.push_back(stream->rank());
+    }
+    for (const Transfer& send : sends_) ranks.push_back(send.rank());
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
+ private:
+  // One place alone: the sum is its own slice.
+  void divide_alone() {
+    if (own_.empty()) return;
+    const View own = whole_.view().part(own_);
+    if (divisor_ == 1.0F && own.raw() == mine_.view().raw()) return;
+    group_.kernels.run(kernels::Fold{.inputs = {own}, .out = mine_.view(), .divisor = divisor_});
+  }
+
+  void begin_round() {
+    streams_.clear();
+    added_ = {};
+    if (round_ >= rounds_.size()) return;
+    const Round& round = rounds_[round_];
+    std::byte* pieces = group_.pieces;
+    for (const Exchange& exchange : round) {
+      const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
+      if (!exchange.sent.empty()) {
+        sends_.emplace_back(wire_, Direction::send, rank, whole_.view().part(exchange.sent), kPiece);
+      }
+      streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
+                                                       exchange.received.length(), pieces));
+      pieces += kPiecesPerPeer * kPiece.n;
+    }
+    advance_sends();
+  }
+
+  bool advance_sends() {
+    bool moved = false;
+    for (Transfer& send : sends_) moved |= send.advance();
+    std::erase_if(sends_, [](const Transfer& send) { return send.complete(); });
+    return moved;
+  }
+
+  bool advance_round() {
+    bool moved = false;
+    for (const auto& stream : streams_) moved |= stream->advance();
+    while (!round_over() &&
+           std::all_of(streams_.begin(), streams_.end(), [](auto& s) { return s->here(); })) {
+      add_pieces();
+      for (const auto& stream : streams_) {
+        stream->release();
+        stream->advance();
+      }
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool round_over() const {
+    return std::all_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->complete(); });
+  }
+
+  // Adds the pieces that have arrived, one from each place of the round, to the same run of the own
+  // contribution.
+  void add_pieces() {
+    const Round& round = rounds_[round_];
+    const Elements length = streams_.front()->piece().length();
+    const Elements begin = round.front().received.begin + added_;
+    const View own = whole_.view().part({begin, begin + length});
+    std::vector<std::pair<int, View>> by_place{{group_.place, own}};
+    for (size_t i = 0; i < round.size(); ++i) by_place.emplace_back(round[i].place, streams_[i]->piece());
+    std::sort(by_place.begin(), by_place.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+
+    kernels::Fold fold;
+    for (const auto& [place, view] : by_place) fold.inputs.push_back(view);
+    if (round_ + 1 == rounds_.size()) {
+      fold.out = mine_.view().part({added_, added_ + length});
+      fold.divisor = divisor_;
+    } else {
+      fold.out = own;
+    }
+    group_.kernels.run(fold);
+    added_ += length;
+  }
+
+  const Group& group_;
+  Wire wire_;
+  Alias whole_, mine_;
+  Range own_;
+  float divisor_;
+  std::vector<Round> rounds_;
+
+  bool begun_ = false;
+  size_t round_ = 0;
+  Elements added_;                                     // of this round
+  std::vector<std::unique_ptr<PieceStream>> streams_;  // one per exchange of this round
+  // Of every round so far: what was sent is not touched again, so a round need not wait for it.
+  std::vector<Transfer> sends_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_reduction(const Group& group, const Wire& wire, const Sum& sum) {
+  return std::make_unique<Reduction>(group, wire, sum);
+}
+
+}  // namespace zp::transport

@@ -1,0 +1,67 @@
+// Recursive halving and doubling, and the direct exchange.
+#include "harness/transport/rounds.hpp"
+
+namespace zp::transport {
+namespace {
+
+// Slices of the `count` places around `place`: those whose numbers agree with it in all bits from `count` up.
+Range run_around(const Cuts& cuts, int place, int count) {
+  const int first = place / count * count;
+  return {cuts.of(first).begin, cuts.of(first + count - 1).end};
+}
+
+std::vector<Round> halving_rounds(const Cuts& cuts, int place) {
+  std::vector<Round> rounds;
+  for (int h = cuts.world() / 2; h >= 1; h /= 2) {
+    const int other = place ^ h;
+    rounds.push_back(
+        {{.place = other, .sent = run_around(cuts, other, h), .received = run_around(cuts, place, h)}});
+  }
+  return rounds;
+}
+
+std::vector<Round> doubling_rounds(const Cuts& cuts, int place) {
+  std::vector<Round> rounds;
+  for (int h = 1; h < cuts.world(); h *= 2) {
+    const int other = place ^ h;
+    rounds.push_back(
+        {{.place = other, .sent = run_around(cuts, place, h), .received = run_around(cuts, other, h)}});
+  }
+  return rounds;
+}
+
+// The other places, beginning with the next one, so that not all ranks send to the same place first.
+std::vector<int> others_from(int place, int world) {
+  std::vector<int> others;
+  for (int step = 1; step < world; ++step) others.push_back((place + step) % world);
+  return others;
+}
+
+}  // namespace
+
+std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int place) {
+  if (cuts.world() == 1) return {};
+  if (algorithm == Algorithm::halving) return halving_rounds(cuts, place);
+  Round round;
+  for (const int other : others_from(place, cuts.world())) {
+    round.push_back({.place = other, .sent = cuts.of(other), .received = cuts.of(place)});
+  }
+  return {round};
+}
+
+std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int place) {
+  if (cuts.world() == 1) return {};
+  if (algorithm == Algorithm::halving) return doubling_rounds(cuts, place);
+  Round round;
+  for (const int other : others_from(place, cuts.world())) {
+    round.push_back({.place = other, .sent = cuts.of(place), .received = cuts.of(other)});
+  }
+  return {round};
+}
+
+int peers_at_once(Algorithm algorithm, int world) {
+  if (world == 1) return 0;
+  return algorithm == Algorithm::halving ? 1 : world - 1;
+}
+
+}  // namespace zp::transport

@@ -1,0 +1,27 @@
+// Algorithms as data: which ranges of the whole a place sends and receives, round by round. Pure arithmetic.
+// A round begins when the additions of the one before are done.
+#pragma once
+
+#include <vector>
+
+#include "harness/transport/transport.hpp"
+
+namespace zp::transport {
+
+struct Exchange {
+  int place = 0;  // the other side
+  Range sent, received;
+};
+using Round = std::vector<Exchange>;
+
+// All exchanges of a round receive the same range: contributions to it from other places. The last round's is
+// the own slice. No rounds at world 1.
+std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int place);
+
+// Received ranges lie where they belong.
+std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int place);
+
+// Places that a reduce-scatter receives from at once.
+int peers_at_once(Algorithm algorithm, int world);
+
+}  // namespace zp::transport

@@ -1,0 +1,82 @@
+// Posting, testing and slicing of messages.
+#include "harness/transport/transfer.hpp"
+
+#include <algorithm>
+
+namespace zp::transport {
+namespace {
+
+constexpr size_t kInFlight = 4;  // messages of one transfer; bounds what a link must keep track of
+
+}  // namespace
+
+Transfer::Transfer(const Wire& wire, Direction direction, int rank, const View& view, Bytes longest)
+    : wire_(wire),
+      direction_(direction),
+      rank_(rank),
+      data_(static_cast<std::byte*>(view.raw())),
+      bytes_(static_cast<size_t>(view.bytes().n)),
+      longest_(static_cast<size_t>(longest.n)) {}
+
+void Transfer::post() {
+  const size_t length = std::min(longest_, bytes_ - posted_);
+  const std::span<std::byte> run(data_ + posted_, length);
+  in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, run)
+                                                     : wire_.link->receive(rank_, wire_.tag, run));
+  posted_ += length;
+}
+
+bool Transfer::advance() {
+  bool moved = false;
+  while (!complete()) {
+    while (posted_ < bytes_ && in_flight_.size() < kInFlight) {
+      post();
+      moved = true;
+    }
+    if (!in_flight_.front()->done()) break;
+    in_flight_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+PieceStream::PieceStream(const Wire& wire, int rank, Type type, Elements length, std::byte* memory)
+    : wire_(wire), rank_(rank), length_(length), per_piece_{kPiece.n / size_of(type).n} {
+  count_ = (length.n + per_piece_.n - 1) / per_piece_.n;
+  for (Slot& slot : slots_) {
+    slot.storage.type = type;
+    slot.storage.category = Category::transport;
+    slot.storage.length = per_piece_;
+    slot.storage.data = memory;
+    memory += kPiece.n;
+  }
+}
+
+View PieceStream::view_of(int64_t piece) {
+  const Elements length = std::min(per_piece_, length_ - per_piece_ * piece);
+  return {&slot(piece).storage, {{0}, length}};
+}
+
+View PieceStream::piece() { return view_of(used_); }
+
+bool PieceStream::advance() {
+  bool moved = false;
+  for (; posted_ < count_ && posted_ < used_ + kPiecesPerPeer; ++posted_) {
+    const View into = view_of(posted_);
+    slot(posted_).request = wire_.link->receive(
+        rank_, wire_.tag, {static_cast<std::byte*>(into.raw()), static_cast<size_t>(into.bytes().n)});
+    moved = true;
+  }
+  for (; arrived_ < posted_ && slot(arrived_).request->done(); ++arrived_) {
+    slot(arrived_).request.reset();
+    moved = true;
+  }
+  return moved;
+}
+
+void PieceStream::release() {
+  require(here(), "a piece is released after it has arrived");
+  ++used_;
+}
+
+}  // namespace zp::transport

@@ -1,0 +1,80 @@
+// One run of bytes between two ranks, as messages of bounded length: straight out of and into memory
+// (Transfer), or received piece by piece into memory that is used again (PieceStream). Nothing blocks;
+// destroying one withdraws it.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+
+#include "harness/transport/transport.hpp"
+
+namespace zp::transport {
+
+// Where the messages of one collective go.
+struct Wire {
+  Link* link = nullptr;
+  Tag tag;
+};
+
+enum class Direction { send, receive };
+
+// A view's memory, sent or received straight. A few messages are in flight at a time.
+class Transfer {
+ public:
+  Transfer(const Wire& wire, Direction direction, int rank, const View& view, Bytes longest);
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  Transfer(Transfer&&) = default;
+  Transfer& operator=(Transfer&&) = default;
+
+  // Posts and completes what it can; true when something moved.
+  bool advance();
+  bool complete() const { return posted_ == bytes_ && in_flight_.empty(); }
+  int rank() const { return rank_; }
+
+ private:
+  void post();
+
+  Wire wire_;
+  Direction direction_;
+  int rank_;
+  std::byte* data_;
+  size_t bytes_, longest_;
+  size_t posted_ = 0;
+  std::deque<std::unique_ptr<Request>> in_flight_;
+};
+
+// A run of elements from one rank, received into kPiecesPerPeer pieces by turns: the next piece may arrive
+// while the oldest is in use.
+class PieceStream {
+ public:
+  // `memory`: kPiecesPerPeer·kPiece bytes.
+  PieceStream(const Wire& wire, int rank, Type type, Elements length, std::byte* memory);
+  PieceStream(const PieceStream&) = delete;
+  PieceStream& operator=(const PieceStream&) = delete;
+
+  bool advance();
+  bool here() const { return arrived_ > used_; }  // the oldest piece that is not yet used has arrived
+  View piece();                                   // that piece
+  void release();                                 // it has been used
+  bool complete() const { return used_ == count_; }
+  int rank() const { return rank_; }
+
+ private:
+  struct Slot {
+    Storage storage;
+    std::unique_ptr<Request> request;
+  };
+  Slot& slot(int64_t piece) { return slots_[static_cast<size_t>(piece % kPiecesPerPeer)]; }
+  View view_of(int64_t piece);
+
+  Wire wire_;
+  int rank_;
+  Elements length_, per_piece_;
+  int64_t count_;
+  int64_t posted_ = 0, arrived_ = 0, used_ = 0;  // pieces
+  std::array<Slot, kPiecesPerPeer> slots_;
+};
+
+}  // namespace zp::transport

@@ -1,0 +1,60 @@
+// The table of transports, and what is decided before any message is sent.
+#include "harness/transport/transport.hpp"
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+
+#include "harness/transport/rows.hpp"
+
+namespace zp {
+
+Cuts Cuts::equal(int world, Elements slice) {
+  Cuts cuts;
+  for (int place = 0; place <= world; ++place) cuts.at.push_back(slice * place);
+  return cuts;
+}
+
+Algorithm default_algorithm(int world, Type wire) {
+  const bool power_of_two = world > 0 && std::has_single_bit(static_cast<unsigned>(world));
+  return power_of_two && wire != Type::bf16 ? Algorithm::halving : Algorithm::direct;
+}
+
+std::span<const TransportRow> transports() {
+  static constexpr std::array kRows{
+      TransportRow{.name = "threads", .run = transport::run_threads},
+      TransportRow{.name = "mpi", .run = transport::run_mpi},
+  };
+  return kRows;
+}
+
+int launched_world() {
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? 0 : std::atoi(text);
+  };
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (const int world = number(name); world > 0) return world;
+  }
+  const int tasks = number("SLURM_STEP_NUM_TASKS");
+  return tasks > 1 ? tasks : 0;
+}
+
+}  // namespace zp
+
+namespace zp::transport {
+
+Announcement announcement(int rank) {
+  const std::string who = "rank " + std::to_string(rank) + ": ";
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {error.code(), who + error.what()};
+  } catch (const std::exception& error) {
+    return {Exit::internal, who + error.what()};
+  } catch (...) {
+    return {Exit::internal, who + "an exception of unknown type"};
+  }
+}
+
+}  // namespace zp::transport
