@@ -26,16 +26,22 @@ std::string word_for(Finding finding, Wording wording) {
 
 std::string hash_text(const HashSum& hash) { return hash.finite ? to_string(hash) : "not finite"; }
 
+// With `decimals`, fewer where the number is long already.
+std::string short_number(double number, int decimals) {
+  for (double bound = 1e4; number >= bound && decimals > 0; bound *= 10) --decimals;
+  return fmt::format("{:.{}f}", number, decimals);
+}
+
 std::vector<std::string> row_of(const StageResult& stage, Wording wording, size_t hash_digits) {
   std::vector<std::string> cells{stage.stage};
   for (const Verdict& verdict : stage.verdicts) cells.push_back(word_for(verdict.finding, wording));
   const double rate = stage.refuted() ? 0.0 : tokens_per_s(stage);
   const std::string missing = stage.refuted() ? "INVALID" : "-";
-  cells.push_back(rate > 0 ? fmt::format("{:.1f}", median(stage.step_times_s) * 1e3) : missing);
+  cells.push_back(rate > 0 ? short_number(median(stage.step_times_s) * 1e3, 1) : missing);
   cells.push_back(rate > 0 ? fmt::format("{:.0f}", rate) : missing);
   const bool ran = stage.steps_done > 0;
-  cells.push_back(ran ? fmt::format("{:.2f}", static_cast<double>(stage.peak.n) / (1 << 20)) : "-");
-  cells.push_back(ran ? fmt::format("{:.3f}", static_cast<double>(stage.sent_per_step.n) / 1e6) : "-");
+  cells.push_back(ran ? short_number(static_cast<double>(stage.peak.n) / (1 << 20), 2) : "-");
+  cells.push_back(ran ? short_number(static_cast<double>(stage.sent_per_step.n) / 1e6, 3) : "-");
   cells.push_back(ran ? fmt::format("{:.2f}", stage.passes) : "-");
   cells.push_back(ran ? hash_text(stage.hash).substr(0, hash_digits) : "-");
   return cells;
