@@ -78,7 +78,7 @@ TEST(Corpus, TakesEveryByteAsItIs) {
 }
 
 TEST(Corpus, DrawsMicroBatchesFromStepAndNumberAlone) {
-  const Corpus corpus = Corpus::synthetic(3, 5000, 256);
+  const Corpus corpus = Corpus::synthetic(3, 1000000, 256);
   std::set<std::vector<int32_t>> different;
   for (int step = 0; step < 5; ++step) {
     for (int number = 0; number < 24; ++number) {
@@ -89,7 +89,7 @@ TEST(Corpus, DrawsMicroBatchesFromStepAndNumberAlone) {
   EXPECT_NE(corpus.micro_batch(1, 2, 3, 1, 16).inputs, corpus.micro_batch(1, 3, 2, 1, 16).inputs);
   EXPECT_NE(corpus.micro_batch(1, 2, 3, 1, 16).inputs, corpus.micro_batch(2, 2, 3, 1, 16).inputs);
   // Whoever asks again, in whatever order, gets the same; a larger batch begins with the smaller one.
-  const MicroBatch again = Corpus::synthetic(3, 5000, 256).micro_batch(1, 4, 9, 3, 16);
+  const MicroBatch again = Corpus::synthetic(3, 1000000, 256).micro_batch(1, 4, 9, 3, 16);
   const MicroBatch single = corpus.micro_batch(1, 4, 9, 1, 16);
   EXPECT_EQ(corpus.micro_batch(1, 4, 9, 3, 16).targets, again.targets);
   EXPECT_TRUE(std::equal(single.inputs.begin(), single.inputs.end(), again.inputs.begin()));
