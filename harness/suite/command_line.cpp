@@ -69,7 +69,7 @@ void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
-  app.add_flag("--overwrite", "let --out replace a file that exists");
+  app.add_flag("--overwrite")->description("let --out replace a file that exists");
   app.allow_extras();
 }
 

@@ -64,7 +64,8 @@ void set(Injection& injection, std::string_view key, std::string_view value, int
   } else if (key == "stage") {
     injection.stage = value;
   } else {
-    refuse(injection.text, "'" + std::string(key) + "' is no key of it; keys are step, rank, stage, unit" +
+    refuse(injection.text, std::string("'").append(key) +
+                               "' is no key of it; keys are step, rank, stage, unit" +
                                (injection.kind == FaultKind::bitflip ? " and bit" : ""));
   }
 }
@@ -84,7 +85,7 @@ Injection parse_injection(const std::string& text, int world) {
     if (row.name == kind) found = &row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  if (found == nullptr) refuse(text, "'" + kind + "' is no fault; there are " + known);
+  if (found == nullptr) refuse(text, std::string("'").append(kind) + "' is no fault; there are " + known);
   injection.kind = found->kind;
   const bool one_rank = found->kind == FaultKind::bitflip || found->kind == FaultKind::extra_compute;
   if (one_rank) injection.rank = world - 1;
@@ -95,7 +96,7 @@ Injection parse_injection(const std::string& text, int world) {
     const size_t comma = rest.find(',');
     const std::string_view pair = rest.substr(0, comma);
     const size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) refuse(text, "'" + std::string(pair) + "' is not key=value");
+    if (equals == std::string_view::npos) refuse(text, std::string("'").append(pair) + "' is not key=value");
     set(injection, pair.substr(0, equals), pair.substr(equals + 1), world);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }

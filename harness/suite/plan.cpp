@@ -57,7 +57,7 @@ Recipe recipe_named(const std::string& name) {
     if (recipe.name == name) return recipe;
     known += (known.empty() ? "" : ", ") + std::string(recipe.name);
   }
-  fail(Exit::usage, "recipe \"" + name + "\" is unknown; there are " + known);
+  fail(Exit::usage, "--recipe '" + name + "': is unknown; there are " + known);
 }
 
 PlanResult make_plan(const PlanOptions& options) {
