@@ -61,23 +61,25 @@ ZP_INLINE void transpose(F32x8 (&rows)[8]) {
 #endif
 }
 
+// Stores the first `width` lanes.
 template <int64_t width>
 ZP_INLINE void store_front(float* p, F32x8 a) {
-  if constexpr (width >= kLanes) {
-    store(p, a);
-  } else {
-    store_part(p, a, width);
-  }
+  float lanes[8];
+  store(lanes, a);
+  __builtin_memcpy(p, lanes, width * sizeof(float));
 }
 
-// Eight k of `lanes` (up to 8) rows, transposed into to[k·width + row].
+// Eight k of up to `lanes` rows, transposed into to[k·width + row]; absent rows are zero. Each store but the
+// last may run over into the next k, which is stored after it.
 template <int64_t width, int64_t lanes, class T>
-ZP_INLINE void pack_square(const Operand<T>& from, float* to) {
-  F32x8 rows[8];
-  for (int64_t r = 0; r < lanes; ++r) rows[r] = load_as_float(from.data + r * from.row_step);
-  for (int64_t r = lanes; r < 8; ++r) rows[r] = splat(0.0F);
-  transpose(rows);
-  for (int64_t k = 0; k < 8; ++k) store_front<lanes>(to + k * width, rows[k]);
+ZP_INLINE void pack_square(const Operand<T>& from, int64_t rows, float* to) {
+  F32x8 square[8];
+  for (int64_t r = 0; r < 8; ++r) {
+    square[r] = r < lanes && r < rows ? load_as_float(from.data + r * from.row_step) : splat(0.0F);
+  }
+  transpose(square);
+  for (int64_t k = 0; k < 7; ++k) store(to + k * width, square[k]);
+  store_front<lanes>(to + 7 * width, square[7]);
 }
 
 // Packs `rows` (at most width) rows of `depth` elements into to[k·width + row]; absent rows are zero.
@@ -96,13 +98,13 @@ void pack(Operand<T> from, int64_t rows, int64_t depth, float* to) {
     }
     return;
   }
-  if (rows == width && from.k_step == 1) {
+  if (from.k_step == 1) {
     for (; k + kLanes <= depth; k += kLanes) {
       if constexpr (width == kTileColumns) {
-        pack_square<width, kLanes>(from.at(0, k), to + k * width);
-        pack_square<width, kLanes>(from.at(kLanes, k), to + k * width + kLanes);
+        pack_square<width, kLanes>(from.at(0, k), rows, to + k * width);
+        pack_square<width, kLanes>(from.at(kLanes, k), rows - kLanes, to + k * width + kLanes);
       } else {
-        pack_square<width, width>(from.at(0, k), to + k * width);
+        pack_square<width, width>(from.at(0, k), rows, to + k * width);
       }
     }
   }
