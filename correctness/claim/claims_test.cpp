@@ -1,0 +1,352 @@
+// Every claim is proved by evidence made from theory, and refuted, alone, by the same evidence with one field
+// changed.
+#include "harness/claim/claims.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "correctness/claim/made_evidence.hpp"
+#include "harness/theory/stages.hpp"
+
+namespace zp {
+namespace {
+
+using Ranks = std::vector<StepEvidence>;
+
+Verdict judge(Claim claim, const MadeRun& run) {
+  switch (claim) {
+    case Claim::bits: return judge_bits(run.facts, run.reference, run.ranks);
+    case Claim::bytes: return judge_bytes(run.facts, run.ranks);
+    case Claim::memory: return judge_memory(run.facts, run.ranks);
+    case Claim::work: return judge_work(run.facts, run.ranks);
+  }
+  return {};
+}
+
+std::string name_of_stage(const theory::Stage& stage) {
+  std::string name(stage.name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+class EveryStage : public testing::TestWithParam<theory::Stage> {};
+
+INSTANTIATE_TEST_SUITE_P(Claims, EveryStage, testing::ValuesIn(theory::kStages),
+                         [](const auto& info) { return name_of_stage(info.param); });
+
+TEST_P(EveryStage, IsProvedByEvidenceThatAgreesWithTheory) {
+  for (int world = 1; world <= 8; ++world) {
+    for (const int micro_steps : {1, 2, 3, 5}) {
+      const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
+      const MadeRun run(GetParam(), world, micro_steps,
+                        power_of_two ? Algorithm::halving : Algorithm::direct);
+      for (const Claim claim : kClaims) {
+        const Verdict verdict = judge(claim, run);
+        EXPECT_TRUE(verdict.holds()) << name_of(claim) << ", N " << world << ", A " << micro_steps << ": "
+                                     << (verdict.evidence.empty() ? "" : verdict.evidence.front());
+        EXPECT_EQ(verdict.claim, claim);
+        EXPECT_TRUE(verdict.evidence.empty());
+      }
+      EXPECT_FALSE(first_suspect(run.facts, run.reference, run.ranks).found);
+    }
+  }
+}
+
+// A lie in the evidence of rank 1 of four, which stands at place 0.
+struct Lie {
+  std::string name;
+  Claim claim;
+  std::function<void(StepEvidence&)> tell;
+  std::string found;  // in the first line
+};
+
+std::ostream& operator<<(std::ostream& out, const Lie& lie) { return out << lie.name; }
+
+void flip(HashSum& hash) { hash.low ^= 1U << 7; }
+
+TensorHash& of_kind(std::vector<TensorHash>& hashes, HashKind kind) {
+  return *std::ranges::find(hashes, kind, &TensorHash::kind);
+}
+
+std::vector<Lie> lies_about_bits() {
+  std::vector<Lie> lies{
+      {"StaleWeightsInForward", Claim::bits, [](auto& s) { flip(s.used[1].hash); },
+       "weights of second in forward of micro-step 0: got"},
+      {"StaleWeightsInBackward", Claim::bits, [](auto& s) { flip(s.used.back().hash); },
+       "weights of first in backward of micro-step"},
+      {"UseLeftOut", Claim::bits, [](auto& s) { s.used.pop_back(); }, "never used"},
+      {"UseTooMany", Claim::bits, [](auto& s) { s.used.push_back(s.used.front()); }, "used once more"},
+      {"UseOfNoUnit", Claim::bits, [](auto& s) { s.used[0].unit = 99; }, "weights of unit 99"},
+      {"OtherLoss", Claim::bits, [](auto& s) { s.loss_bits += 3; }, "loss: got"},
+      {"OtherMicroBatchGradient", Claim::bits, [](auto& s) { flip(s.micro_batch_grads[1]); },
+       "own gradient of micro-batch"},
+      {"MicroBatchesSwapped", Claim::bits,
+       [](auto& s) { std::swap(s.micro_batch_grads[0], s.micro_batch_grads[1]); },
+       "own gradient of micro-batch"},
+      {"MicroBatchLeftOut", Claim::bits, [](auto& s) { s.micro_batch_grads.pop_back(); },
+       "got 1 micro-batches, expected 2, difference -1"},
+      {"OtherReducedGradient", Claim::bits, [](auto& s) { flip(s.grads[0].hash); },
+       "averaged gradient of first.weight: got"},
+      {"ReducedGradientLeftOut", Claim::bits, [](auto& s) { s.grads.clear(); },
+       "averaged gradient of first.weight: got"},
+      {"GradientOfNoTensor", Claim::bits, [](auto& s) { s.grads[0].tensor = 5; }, "does not exist"},
+      {"OtherNorm", Claim::bits, [](auto& s) { s.norm_bits -= 1; }, "gradient norm: got"},
+      {"NotANumber", Claim::bits, [](auto& s) { s.state[0].hash.finite = false; }, "NaN or Inf"},
+      {"NotANumberUsed", Claim::bits, [](auto& s) { s.used[0].hash.finite = false; }, "NaN or Inf"},
+  };
+  const std::vector<std::pair<HashKind, std::string>> kinds{{HashKind::param, "parameters"},
+                                                            {HashKind::master, "masters"},
+                                                            {HashKind::m, "first moments"},
+                                                            {HashKind::v, "second moments"}};
+  for (const auto& [kind, text] : kinds) {
+    std::string name = text;
+    std::erase(name, ' ');
+    lies.push_back({"Other_" + name, Claim::bits, [kind](auto& s) { flip(of_kind(s.state, kind).hash); },
+                    text + " of first.weight: got"});
+    lies.push_back({"LeftOut_" + name, Claim::bits,
+                    [kind](auto& s) { std::erase_if(s.state, [&](auto& h) { return h.kind == kind; }); },
+                    text + " of first.weight: got"});
+  }
+  return lies;
+}
+
+std::vector<Lie> lies_about_bytes() {
+  return {
+      {"ByteTooMany", Claim::bytes,
+       [](auto& s) { s.sent[Purpose::reduce_grads].begin()->second.bytes += {1}; }, "difference +1 B in 0"},
+      {"MessageTooMany", Claim::bytes, [](auto& s) { ++s.sent[Purpose::loss].begin()->second.messages; },
+       "difference 0 B in +1"},
+      {"SentToNoOne", Claim::bytes,
+       [](auto& s) {
+         s.sent[Purpose::loss][17] = {1, {4}};
+       },
+       "loss sent to rank 17"},
+      {"NothingSent", Claim::bytes, [](auto& s) { s.sent.clear(); }, "got 0 B in 0 messages"},
+      {"AskedOnceMore", Claim::bytes,
+       [](auto& s) { ++s.asked[Purpose::grad_norm][Operation::all_gather].calls; },
+       "grad norm asked for by all-gather: got 2 calls"},
+      {"AskedForMore", Claim::bytes,
+       [](auto& s) { s.asked[Purpose::loss][Operation::all_gather].whole += {8}; }, "difference 0 of +8 B"},
+      {"AskedForAnotherOperation", Claim::bytes,
+       [](auto& s) {
+         s.asked[Purpose::loss][Operation::all_reduce] = {1, {4}};
+       },
+       "loss asked for by all-reduce"},
+      {"OtherTensorInLog", Claim::bytes, [](auto& s) { s.log[0].tensor ^= 1; },
+       "collective 0 of the step: got"},
+      {"LogsSwapped", Claim::bytes, [](auto& s) { std::swap(s.log[0], s.log[1]); },
+       "collective 0 of the step: got"},
+      {"LogTooShort", Claim::bytes, [](auto& s) { s.log.pop_back(); }, "got nothing, expected"},
+      {"LogTooLong", Claim::bytes, [](auto& s) { s.log.push_back(s.log.back()); }, "expected nothing"},
+      {"OtherSequence", Claim::bytes, [](auto& s) { ++s.log[2].sequence; }, "collective 2 of the step"},
+      {"OtherTypeInLog", Claim::bytes, [](auto& s) { s.log[1].type = Type::i32; },
+       "collective 1 of the step"},
+      {"OtherCountInLog", Claim::bytes, [](auto& s) { s.log[1].count += {1}; }, "collective 1 of the step"},
+  };
+}
+
+std::vector<Lie> lies_about_memory_and_work() {
+  std::vector<Lie> lies{
+      {"CategoryOfNoUse", Claim::memory, [](auto& s) { s.held[Point::after_step][Category::bucket] = {8}; },
+       "after step, bucket: got 8 B, expected 0 B, difference +8 B"},
+      {"NothingHeld", Claim::memory, [](auto& s) { s.held[Point::after_init].clear(); },
+       "after init, params: got 0 B"},
+      {"KernelUnknown", Claim::work,
+       [](auto& s) {
+         s.work["prayer"] = {1, {64}};
+       },
+       "prayer: got 1 calls of 64 elements, expected 0 of 0, difference +1 of +64"},
+      {"KernelLeftOut", Claim::work, [](auto& s) { s.work.erase("adamw"); },
+       "adamw: got 0 calls of 0 elements"},
+      {"CallTooMany", Claim::work, [](auto& s) { ++s.work["gemm"].calls; }, "difference +1 of 0"},
+      {"ElementTooFew", Claim::work, [](auto& s) { s.work["square sum"].elements += {-1}; },
+       "difference 0 of -1"},
+  };
+  for (const Point point : kPoints) {
+    std::string name(name_of(point));
+    std::ranges::replace(name, ' ', '_');
+    lies.push_back({"ByteHeld_" + name, Claim::memory,
+                    [point](auto& s) { s.held[point][Category::optimizer] += {1}; },
+                    std::string(name_of(point)) + ", optimizer: got"});
+    lies.push_back({"NotRecorded_" + name, Claim::memory, [point](auto& s) { s.held.erase(point); },
+                    std::string(name_of(point)) + ": not recorded"});
+  }
+  return lies;
+}
+
+std::vector<Lie> all_lies() {
+  std::vector<Lie> lies = lies_about_bits();
+  std::ranges::copy(lies_about_bytes(), std::back_inserter(lies));
+  std::ranges::copy(lies_about_memory_and_work(), std::back_inserter(lies));
+  return lies;
+}
+
+class EveryLie : public testing::TestWithParam<Lie> {};
+
+INSTANTIATE_TEST_SUITE_P(Claims, EveryLie, testing::ValuesIn(all_lies()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(EveryLie, IsRefutedByTheClaimThatItOffendsAndByNoOther) {
+  for (const theory::Stage& stage : theory::kStages) {
+    MadeRun run(stage, 4, 2, Algorithm::direct);
+    GetParam().tell(run.ranks[1]);
+    for (const Claim claim : kClaims) {
+      const Verdict verdict = judge(claim, run);
+      if (claim != GetParam().claim) {
+        EXPECT_TRUE(verdict.holds()) << stage.name << ", " << name_of(claim);
+        continue;
+      }
+      ASSERT_EQ(verdict.finding, Finding::refuted) << stage.name;
+      ASSERT_FALSE(verdict.evidence.empty());
+      EXPECT_LE(verdict.evidence.size(), 6U);
+      for (const std::string& line : verdict.evidence) EXPECT_LE(line.size(), 200U);
+      const std::string& first = verdict.evidence.front();
+      EXPECT_NE(first.find(GetParam().found), std::string::npos) << first;
+      EXPECT_TRUE(first.starts_with("step 2, " + std::string(stage.name) + ", ")) << first;
+    }
+  }
+}
+
+TEST_P(EveryStage, NamesRankAndPlaceOfALie) {
+  MadeRun run(GetParam(), 4, 2, Algorithm::halving);
+  flip(run.ranks[3].micro_batch_grads[0]);
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.evidence.size(), 1U);
+  EXPECT_NE(verdict.evidence.front().find("rank 3 (place 2): own gradient of micro-batch "),
+            std::string::npos);
+  const int number = micro_batch_of(GetParam().reduction, run.facts.training.batching, 2, 0);
+  EXPECT_NE(verdict.evidence.front().find("micro-batch " + std::to_string(number) + ":"), std::string::npos);
+}
+
+// first.weight (217 elements) lies on places 0 to 3 in slices of 64; third.bias on place 0 alone.
+TEST_P(EveryStage, NamesTheRanksThatMayHaveSummedWrongly) {
+  MadeRun run(GetParam(), 4, 1, Algorithm::direct);
+  flip(run.ranks[0].grads[0].hash);
+  flip(run.ranks[1].grads.back().hash);
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.evidence.size(), 2U);
+  EXPECT_NE(verdict.evidence[0].find("gradient of first.weight"), std::string::npos) << verdict.evidence[0];
+  EXPECT_NE(verdict.evidence[0].find("rank 1 to 0 (place 0 to 3)"), std::string::npos) << verdict.evidence[0];
+  EXPECT_NE(verdict.evidence[1].find("rank 1 (place 0): averaged gradient of third.bias"), std::string::npos);
+}
+
+TEST_P(EveryStage, ComparesEveryReplicaThatItHolds) {
+  const bool holds[] = {GetParam().params == theory::Held::whole, GetParam().optimizer == theory::Held::whole,
+                        GetParam().optimizer == theory::Held::whole,
+                        GetParam().optimizer == theory::Held::whole, GetParam().all_reduces};
+  for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v, HashKind::grad}) {
+    MadeRun run(GetParam(), 3, 1, Algorithm::direct);
+    std::vector<TensorHash>& replica = run.ranks[2].replica;
+    const auto found = std::ranges::find(replica, kind, &TensorHash::kind);
+    ASSERT_EQ(found != replica.end(), holds[static_cast<size_t>(kind)]);
+    if (found == replica.end()) continue;
+    const int tensor = found->tensor;
+    flip(found->hash);
+    Verdict verdict = judge(Claim::bits, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    EXPECT_NE(verdict.evidence.front().find("rank 2 (place 1): replica of"), std::string::npos);
+    const Suspect suspect = first_suspect(run.facts, run.reference, run.ranks);
+    EXPECT_TRUE(suspect.found);
+    EXPECT_EQ(suspect.kind, kind);
+    EXPECT_EQ(suspect.tensor, tensor);
+    std::erase_if(replica, [&](const TensorHash& h) { return h.kind == kind; });
+    verdict = judge(Claim::bits, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    EXPECT_NE(verdict.evidence.front().find(": none"), std::string::npos);
+  }
+}
+
+// A state that is wrong everywhere, and in the reference too, has still failed.
+TEST(Bits, AreNeverProvedOverNaN) {
+  MadeRun run(theory::kZero2, 2, 1, Algorithm::halving);
+  for (HashSum& hash : run.reference.v) hash.finite = false;
+  for (StepEvidence& step : run.ranks) {
+    for (TensorHash& h : step.state) h.hash.finite = h.kind != HashKind::v;
+  }
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.finding, Finding::refuted);
+  EXPECT_NE(verdict.evidence.front().find("NaN or Inf"), std::string::npos);
+
+  MadeRun loss(theory::kZero2, 2, 1, Algorithm::halving);
+  loss.reference.loss_bits = std::bit_cast<uint64_t>(std::numeric_limits<double>::infinity());
+  for (StepEvidence& step : loss.ranks) step.loss_bits = loss.reference.loss_bits;
+  EXPECT_EQ(judge(Claim::bits, loss).finding, Finding::refuted);
+}
+
+TEST(Bits, AreComparedInTheOrderOfAStep) {
+  MadeRun run(theory::kDdp, 4, 2, Algorithm::halving);
+  StepEvidence& step = run.ranks[2];
+  const std::vector<std::pair<std::string, std::function<void()>>> later_first{
+      {"replica of parameters", [&] { flip(of_kind(step.replica, HashKind::param).hash); }},
+      {"second moments of", [&] { flip(of_kind(step.state, HashKind::v).hash); }},
+      {"first moments of", [&] { flip(of_kind(step.state, HashKind::m).hash); }},
+      {"masters of", [&] { flip(of_kind(step.state, HashKind::master).hash); }},
+      {"parameters of", [&] { flip(of_kind(step.state, HashKind::param).hash); }},
+      {"gradient norm", [&] { ++step.norm_bits; }},
+      {"averaged gradient of", [&] { flip(step.grads[0].hash); }},
+      {"own gradient of micro-batch", [&] { flip(step.micro_batch_grads[0]); }},
+      {"loss", [&] { ++step.loss_bits; }},
+      {"weights of", [&] { flip(step.used[0].hash); }},
+  };
+  for (const auto& [text, tell] : later_first) {
+    tell();
+    const Verdict verdict = judge(Claim::bits, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    EXPECT_NE(verdict.evidence.front().find(": " + text), std::string::npos) << verdict.evidence.front();
+  }
+  const Verdict verdict = judge(Claim::bits, run);
+  EXPECT_EQ(verdict.evidence.size(), 6U);
+  EXPECT_EQ(verdict.evidence.back(), "and 5 more contradictions");
+}
+
+TEST(Bits, SayHowFarANumberIsOff) {
+  MadeRun run(theory::kZero3, 2, 1, Algorithm::halving);
+  run.ranks[1].loss_bits += 3;
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.evidence.size(), 1U);
+  EXPECT_EQ(verdict.evidence.front(),
+            "step 2, zero3, rank 1 (place 0): loss: got 0x4006000000000003 (2.7500000000000013), expected "
+            "0x4006000000000000 (2.75), difference 3 ulps");
+}
+
+TEST(Suspects, AreFoundInTheOrderOfTheBitsClaim) {
+  MadeRun run(theory::kZero2, 3, 2, Algorithm::direct);
+  flip(of_kind(run.ranks[1].state, HashKind::v).hash);
+  Suspect suspect = first_suspect(run.facts, run.reference, run.ranks);
+  EXPECT_TRUE(suspect.found);
+  EXPECT_EQ(suspect.kind, HashKind::v);
+  flip(run.ranks[2].grads.back().hash);
+  suspect = first_suspect(run.facts, run.reference, run.ranks);
+  EXPECT_EQ(suspect.kind, HashKind::grad);
+  EXPECT_EQ(suspect.tensor, run.ranks[2].grads.back().tensor);
+}
+
+TEST(Verdicts, StayRefutedOnceRefuted) {
+  const Verdict proved{Claim::bytes, Finding::proved, {}};
+  const Verdict refuted{Claim::bytes, Finding::refuted, {"one", "two", "three", "four"}};
+  Verdict all{Claim::bytes, Finding::not_measured, {}};
+  merge(all, proved);
+  EXPECT_TRUE(all.holds());
+  merge(all, proved);
+  EXPECT_TRUE(all.holds());
+  merge(all, refuted);
+  merge(all, proved);
+  EXPECT_EQ(all.finding, Finding::refuted);
+  EXPECT_EQ(all.evidence, refuted.evidence);
+  merge(all, {Claim::bytes, Finding::refuted, {"five", "six", "seven"}});
+  EXPECT_EQ(all.evidence, (std::vector<std::string>{"one", "two", "three", "four", "five", "six"}));
+  EXPECT_THROW(merge(all, {Claim::work, Finding::proved, {}}), Error);
+}
+
+TEST(Judges, RefuseEvidenceOfAnotherWorld) {
+  MadeRun run(theory::kDdp, 2, 1, Algorithm::halving);
+  run.ranks.pop_back();
+  for (const Claim claim : kClaims) EXPECT_THROW(judge(claim, run), Error);
+}
+
+}  // namespace
+}  // namespace zp

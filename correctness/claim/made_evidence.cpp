@@ -1,0 +1,156 @@
+// Evidence as it would be if every claim held.
+#include "correctness/claim/made_evidence.hpp"
+
+#include <bit>
+
+#include "harness/base/random.hpp"
+#include "harness/layout/uses.hpp"
+#include "harness/theory/memory.hpp"
+#include "harness/theory/traffic.hpp"
+#include "harness/theory/work.hpp"
+
+namespace zp {
+namespace {
+
+constexpr int kStep = 2;
+
+std::vector<UnitSpec> made_units() {
+  const auto tensor = [](const std::string& name, std::vector<int64_t> shape) {
+    TensorSpec spec;
+    spec.name = name;
+    spec.shape = std::move(shape);
+    return spec;
+  };
+  return {{.name = "first", .tensors = {tensor("first.weight", {7, 31}), tensor("first.bias", {31})}},
+          {.name = "second", .tensors = {tensor("second.bias", {1}), tensor("second.weight", {13, 40})}},
+          {.name = "third", .tensors = {tensor("third.bias", {3})}}};
+}
+
+// Neither the identity nor its own inverse from three ranks on.
+Places turned(int world) {
+  Places places;
+  for (int place = 0; place < world; ++place) places.rank_at.push_back((place + 1) % world);
+  return places;
+}
+
+// The state before the step has another salt than the one after it.
+HashSum hash_of(HashKind kind, int64_t begin, int64_t end, uint64_t salt) {
+  HashSum sum;
+  for (int64_t i = begin; i < end; ++i) {
+    const uint64_t index = (static_cast<uint64_t>(kind) << 48) + static_cast<uint64_t>(i);
+    sum += hash_element(index, static_cast<uint32_t>(random_bits(salt, index)));
+  }
+  return sum;
+}
+
+constexpr uint64_t kBefore = 1;
+constexpr uint64_t kAfter = 2;
+constexpr std::array kStates{HashKind::param, HashKind::master, HashKind::m, HashKind::v};
+
+void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range range, HashKind kind) {
+  for (const TensorRun& run : runs(unit, range)) {
+    const int64_t begin = (unit.logical_begin + run.in_unit.begin).n;
+    const HashSum hash = hash_of(kind, begin, begin + run.in_unit.length().n, kAfter);
+    hashes.push_back({.tensor = run.tensor->index, .kind = kind, .hash = hash});
+  }
+}
+
+ReferenceStep made_reference(const Layout& layout, const Batching& batching) {
+  ReferenceStep reference;
+  for (const UnitLayout& unit : layout.units()) {
+    for (const TensorLayout& tensor : unit.tensors) {
+      const int64_t begin = tensor.logical_begin.n;
+      const int64_t end = begin + tensor.in_unit.length().n;
+      reference.params_before.push_back(hash_of(HashKind::param, begin, end, kBefore));
+      reference.grads.push_back(hash_of(HashKind::grad, begin, end, kAfter));
+      reference.params.push_back(hash_of(HashKind::param, begin, end, kAfter));
+      reference.master.push_back(hash_of(HashKind::master, begin, end, kAfter));
+      reference.m.push_back(hash_of(HashKind::m, begin, end, kAfter));
+      reference.v.push_back(hash_of(HashKind::v, begin, end, kAfter));
+    }
+  }
+  for (int number = 0; number < batching.micro_batches; ++number) {
+    reference.micro_batch_grads.push_back(hash_of(HashKind::grad, number, number + 1, 3));
+  }
+  reference.loss_bits = std::bit_cast<uint64_t>(2.75);
+  reference.norm_bits = std::bit_cast<uint64_t>(0.375);
+  return reference;
+}
+
+}  // namespace
+
+MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm)
+    : layout(made_units(), turned(world)) {
+  facts.stage = stage;
+  facts.layout = &layout;
+  facts.training.recipe = kRecipes[0];
+  facts.training.batching = {world, world * micro_steps};
+  facts.algorithm = algorithm;
+  facts.constant = {{Category::activations, {1000}}, {Category::workspace, {300}}, {Category::data, {20}}};
+  facts.work_per_micro_batch = {{"gemm", {12, {34567}}}, {"add", {2, {89}}}};
+  reference = made_reference(layout, facts.training.batching);
+  for (int rank = 0; rank < world; ++rank) ranks.push_back(evidence_of(rank));
+}
+
+StepEvidence MadeRun::evidence_of(int rank) const {
+  const Training& training = facts.training;
+  StepEvidence step;
+  step.step = kStep;
+  for (const auto& [purpose, peers] :
+       theory::sent_per_step(facts.stage, layout, training, facts.algorithm, rank)) {
+    for (const auto& [peer, sent] : peers) step.sent[purpose][peer] = {sent.messages, sent.bytes};
+  }
+  for (const auto& [purpose, operations] : theory::asked_per_step(facts.stage, layout, training)) {
+    for (const auto& [operation, asked] : operations) {
+      step.asked[purpose][operation] = {asked.calls, asked.whole};
+    }
+  }
+  const auto collectives = theory::collectives_of_step(facts.stage, layout, training);
+  int64_t sequence = kStep * static_cast<int64_t>(collectives.size());
+  for (const theory::Collective& c : collectives) {
+    step.log.push_back({sequence++, c.operation, c.purpose, c.type, c.count, c.tensor});
+  }
+  step.held = theory::held_per_step(facts.stage, layout, training, facts.algorithm, facts.constant);
+  theory::WorkLines micro_batch;
+  for (const auto& [kernel, work] : facts.work_per_micro_batch) {
+    micro_batch[kernel] = {work.calls, work.elements};
+  }
+  for (const auto& [kernel, work] :
+       theory::work_per_step(facts.stage, layout, training, facts.algorithm, rank, micro_batch)) {
+    step.work[kernel] = {work.calls, work.elements};
+  }
+  add_bits(step, place_of(rank));
+  return step;
+}
+
+void MadeRun::add_bits(StepEvidence& step, int place) const {
+  const Batching& batching = facts.training.batching;
+  step.micro_batch_grads.resize(static_cast<size_t>(batching.micro_steps()));
+  for (const Visit& visit : fold_visits(batching.micro_steps())) {
+    for (const Use& use : uses(layout)) {
+      const UnitLayout& unit = layout.unit(use.unit);
+      const int64_t begin = unit.logical_begin.n;
+      step.used.push_back({.micro_step = visit.element,
+                           .unit = use.unit,
+                           .backward = use.pass == Pass::backward,
+                           .hash = hash_of(HashKind::param, begin, begin + unit.length.n, kBefore)});
+    }
+    const int number = micro_batch_of(facts.stage.reduction, batching, place, visit.element);
+    step.micro_batch_grads[static_cast<size_t>(visit.element)] =
+        hash_of(HashKind::grad, number, number + 1, 3);
+  }
+  for (const UnitLayout& unit : layout.units()) {
+    const Range whole{{0}, unit.padded};
+    append_runs(step.grads, unit, unit.slice_of(place), HashKind::grad);
+    if (facts.stage.all_reduces) append_runs(step.replica, unit, whole, HashKind::grad);
+    for (const HashKind kind : kStates) {
+      append_runs(step.state, unit, unit.slice_of(place), kind);
+      const theory::Held held = kind == HashKind::param ? facts.stage.params : facts.stage.optimizer;
+      if (held == theory::Held::whole) append_runs(step.replica, unit, whole, kind);
+    }
+  }
+  step.loss_bits = reference.loss_bits;
+  step.norm_bits = reference.norm_bits;
+}
+
+}  // namespace zp

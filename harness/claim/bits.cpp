@@ -1,0 +1,342 @@
+// The claim "bits": what every rank used, summed, updated and holds is what one device alone has, bit for
+// bit. Compared by hashes; they are sums over elements, so slices add up to tensors and tensors to units.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "harness/claim/findings.hpp"
+#include "harness/layout/uses.hpp"
+
+namespace zp {
+namespace {
+
+std::string_view name_of(HashKind kind) {
+  switch (kind) {
+    case HashKind::param: return "parameters";
+    case HashKind::master: return "masters";
+    case HashKind::m: return "first moments";
+    case HashKind::v: return "second moments";
+    case HashKind::grad: return "averaged gradient";
+  }
+  return "?";
+}
+
+const std::vector<HashSum>& reference_of(const ReferenceStep& reference, HashKind kind) {
+  switch (kind) {
+    case HashKind::param: return reference.params;
+    case HashKind::master: return reference.master;
+    case HashKind::m: return reference.m;
+    case HashKind::v: return reference.v;
+    case HashKind::grad: return reference.grads;
+  }
+  fail(Exit::internal, "a hash of no known kind");
+}
+
+// A hash has no distance: it differs or not.
+std::string unequal(const HashSum& got, const HashSum& expected) {
+  if (!got.finite) return fmt::format("got NaN or Inf, expected {}", to_string(expected));
+  return fmt::format("got {}, expected {}", to_string(got), to_string(expected));
+}
+
+// Steps between two fp64 values along all representable ones.
+uint64_t ulps_between(uint64_t a, uint64_t b) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  const auto ordered = [](uint64_t bits) { return (bits & kSign) != 0 ? ~bits : bits | kSign; };
+  const uint64_t x = ordered(a);
+  const uint64_t y = ordered(b);
+  return x > y ? x - y : y - x;
+}
+
+std::string unequal(uint64_t got, uint64_t expected) {
+  return fmt::format("got {:#018x} ({}), expected {:#018x} ({}), difference {} ulps", got,
+                     std::bit_cast<double>(got), expected, std::bit_cast<double>(expected),
+                     ulps_between(got, expected));
+}
+
+struct Tensor {
+  const TensorLayout* tensor = nullptr;
+  const UnitLayout* unit = nullptr;
+};
+
+std::vector<Tensor> tensors_of(const Layout& layout) {
+  std::vector<Tensor> list;
+  for (const UnitLayout& unit : layout.units()) {
+    for (const TensorLayout& tensor : unit.tensors) list.push_back({&tensor, &unit});
+  }
+  return list;
+}
+
+// Of one kind, summed by tensor. Hashes of tensors that do not exist are returned apart.
+struct ByTensor {
+  std::vector<HashSum> sum;
+  std::vector<int> parts;
+  bool has_unknown = false;
+};
+
+void add_hashes(ByTensor& into, const std::vector<TensorHash>& hashes, HashKind kind) {
+  for (const TensorHash& h : hashes) {
+    if (h.kind != kind) continue;
+    if (h.tensor < 0 || h.tensor >= static_cast<int>(into.sum.size())) {
+      into.has_unknown = true;
+      continue;
+    }
+    into.sum[static_cast<size_t>(h.tensor)] += h.hash;
+    ++into.parts[static_cast<size_t>(h.tensor)];
+  }
+}
+
+ByTensor no_hashes(const Layout& layout) {
+  const auto count = static_cast<size_t>(layout.tensor_count());
+  return {.sum = std::vector<HashSum>(count), .parts = std::vector<int>(count), .has_unknown = false};
+}
+
+class BitsJudge {
+ public:
+  BitsJudge(const RunFacts& facts, const ReferenceStep& reference, const std::vector<StepEvidence>& ranks)
+      : facts_(facts),
+        layout_(*facts.layout),
+        reference_(reference),
+        ranks_(ranks),
+        tensors_(tensors_of(layout_)),
+        findings_(Claim::bits, facts) {}
+
+  Verdict judge() && {
+    judge_uses();
+    judge_numbers("loss", &StepEvidence::loss_bits, reference_.loss_bits);
+    judge_micro_batches();
+    judge_slices(HashKind::grad, &StepEvidence::grads);
+    judge_numbers("gradient norm", &StepEvidence::norm_bits, reference_.norm_bits);
+    for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+      judge_slices(kind, &StepEvidence::state);
+    }
+    for (const HashKind kind :
+         {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+      judge_replicas(kind);
+    }
+    judge_finite();
+    return std::move(findings_).verdict();
+  }
+
+  Suspect first_suspect() const;
+
+ private:
+  void judge_uses();
+  void judge_uses_of(int rank, const std::vector<HashSum>& units);
+  void judge_numbers(std::string_view what, uint64_t StepEvidence::*bits, uint64_t expected);
+  void judge_micro_batches();
+  void judge_slices(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes);
+  void judge_replicas(HashKind kind);
+  void judge_finite();
+
+  ByTensor over_ranks(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes) const {
+    ByTensor all = no_hashes(layout_);
+    for (const StepEvidence& step : ranks_) add_hashes(all, step.*hashes, kind);
+    return all;
+  }
+
+  ByTensor replica_of(const StepEvidence& step, HashKind kind) const {
+    ByTensor all = no_hashes(layout_);
+    add_hashes(all, step.replica, kind);
+    return all;
+  }
+
+  // Whether every rank holds this state whole.
+  bool replicated(HashKind kind) const {
+    if (kind == HashKind::param) return facts_.stage.params == theory::Held::whole;
+    if (kind == HashKind::grad) return facts_.stage.all_reduces;
+    return facts_.stage.optimizer == theory::Held::whole;
+  }
+
+  int step() const { return ranks_.front().step; }
+
+  const RunFacts& facts_;
+  const Layout& layout_;
+  const ReferenceStep& reference_;
+  const std::vector<StepEvidence>& ranks_;
+  std::vector<Tensor> tensors_;
+  Findings findings_;
+};
+
+void BitsJudge::judge_uses() {
+  findings_.begin_kind();
+  std::vector<HashSum> units;
+  for (const UnitLayout& unit : layout_.units()) {
+    HashSum sum;
+    for (const TensorLayout& tensor : unit.tensors)
+      sum += reference_.params_before[static_cast<size_t>(tensor.index)];
+    units.push_back(sum);
+  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) judge_uses_of(static_cast<int>(rank), units);
+}
+
+// In the order in which the rank used them; then whether it used every unit once in every pass.
+void BitsJudge::judge_uses_of(int rank, const std::vector<HashSum>& units) {
+  const StepEvidence& evidence = ranks_[static_cast<size_t>(rank)];
+  const int micro_steps = facts_.training.batching.micro_steps();
+  std::set<std::tuple<int, int, bool>> missing;
+  for (int micro_step = 0; micro_step < micro_steps; ++micro_step) {
+    for (const Use& use : uses(layout_)) missing.emplace(micro_step, use.unit, use.pass == Pass::backward);
+  }
+  const auto text = [&](int micro_step, int unit, bool backward) {
+    const bool known = unit >= 0 && unit < layout_.unit_count();
+    return fmt::format("{} in {} of micro-step {}",
+                       known ? layout_.unit(unit).name : fmt::format("unit {}", unit),
+                       backward ? "backward" : "forward", micro_step);
+  };
+  for (const UseHash& use : evidence.used) {
+    const std::string where = text(use.micro_step, use.unit, use.backward);
+    if (missing.erase({use.micro_step, use.unit, use.backward}) == 0) {
+      findings_.add(evidence.step, rank, fmt::format("weights of {}: used once more than expected", where));
+    } else if (const HashSum& expected = units[static_cast<size_t>(use.unit)]; use.hash != expected) {
+      findings_.add(evidence.step, rank,
+                    fmt::format("weights of {}: {}", where, unequal(use.hash, expected)));
+    }
+  }
+  for (const auto& [micro_step, unit, backward] : missing) {
+    findings_.add(evidence.step, rank,
+                  fmt::format("weights of {}: never used, expected once", text(micro_step, unit, backward)));
+  }
+}
+
+void BitsJudge::judge_numbers(std::string_view what, uint64_t StepEvidence::*bits, uint64_t expected) {
+  findings_.begin_kind();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const uint64_t got = ranks_[rank].*bits;
+    if (got == expected) continue;
+    findings_.add(ranks_[rank].step, static_cast<int>(rank),
+                  fmt::format("{}: {}", what, unequal(got, expected)));
+  }
+}
+
+void BitsJudge::judge_micro_batches() {
+  findings_.begin_kind();
+  const Batching& batching = facts_.training.batching;
+  for (size_t at = 0; at < ranks_.size(); ++at) {
+    const int rank = static_cast<int>(at);
+    const int place = layout_.places().place_of(rank);
+    const std::vector<HashSum>& got = ranks_[at].micro_batch_grads;
+    if (static_cast<int>(got.size()) != batching.micro_steps()) {
+      findings_.add(ranks_[at].step, rank,
+                    fmt::format("gradients of got {} micro-batches, expected {}, difference {}", got.size(),
+                                batching.micro_steps(),
+                                signed_text(static_cast<int64_t>(got.size()) - batching.micro_steps())));
+      continue;
+    }
+    for (int element = 0; element < batching.micro_steps(); ++element) {
+      const int number = micro_batch_of(facts_.stage.reduction, batching, place, element);
+      const HashSum& expected = reference_.micro_batch_grads[static_cast<size_t>(number)];
+      const HashSum& have = got[static_cast<size_t>(element)];
+      if (have == expected) continue;
+      findings_.add(ranks_[at].step, rank,
+                    fmt::format("own gradient of micro-batch {}: {}", number, unequal(have, expected)));
+    }
+  }
+}
+
+void BitsJudge::judge_slices(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes) {
+  findings_.begin_kind();
+  const ByTensor all = over_ranks(kind, hashes);
+  if (all.has_unknown)
+    findings_.add(step(), fmt::format("{} of a tensor that does not exist", name_of(kind)));
+  for (const Tensor& t : tensors_) {
+    const auto at = static_cast<size_t>(t.tensor->index);
+    const HashSum& expected = reference_of(reference_, kind)[at];
+    if (all.sum[at] == expected) continue;
+    const int64_t slice = t.unit->slice.n;
+    findings_.add(
+        step(), static_cast<int>(t.tensor->in_unit.begin.n / slice),
+        static_cast<int>((t.tensor->in_unit.end.n - 1) / slice),
+        fmt::format("{} of {}: {}", name_of(kind), t.tensor->spec.name, unequal(all.sum[at], expected)));
+  }
+}
+
+void BitsJudge::judge_replicas(HashKind kind) {
+  findings_.begin_kind();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const ByTensor all = replica_of(ranks_[rank], kind);
+    const auto add = [&](const std::string& what) {
+      findings_.add(ranks_[rank].step, static_cast<int>(rank), what);
+    };
+    if (all.has_unknown) add(fmt::format("replica of {} of a tensor that does not exist", name_of(kind)));
+    for (const Tensor& t : tensors_) {
+      const auto at = static_cast<size_t>(t.tensor->index);
+      const HashSum& expected = reference_of(reference_, kind)[at];
+      if (all.parts[at] == 0) {
+        if (replicated(kind))
+          add(fmt::format("replica of {} of {}: none", name_of(kind), t.tensor->spec.name));
+      } else if (all.sum[at] != expected) {
+        add(fmt::format("replica of {} of {}: {}", name_of(kind), t.tensor->spec.name,
+                        unequal(all.sum[at], expected)));
+      }
+    }
+  }
+}
+
+// Equal to the reference is not enough: a state with NaN or Inf is a failure whoever else has it.
+void BitsJudge::judge_finite() {
+  findings_.begin_kind();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const StepEvidence& e = ranks_[rank];
+    bool finite = std::isfinite(std::bit_cast<double>(e.loss_bits)) &&
+                  std::isfinite(std::bit_cast<double>(e.norm_bits));
+    for (const UseHash& h : e.used) finite = finite && h.hash.finite;
+    for (const HashSum& h : e.micro_batch_grads) finite = finite && h.finite;
+    for (const auto* list : {&e.grads, &e.state, &e.replica}) {
+      for (const TensorHash& h : *list) finite = finite && h.hash.finite;
+    }
+    if (!finite)
+      findings_.add(e.step, static_cast<int>(rank), "NaN or Inf in weights, gradients, state, loss or norm");
+  }
+}
+
+Suspect BitsJudge::first_suspect() const {
+  const auto first_unequal = [&](HashKind kind, const ByTensor& all) -> int {
+    for (size_t at = 0; at < all.sum.size(); ++at) {
+      if (all.parts[at] > 0 && all.sum[at] != reference_of(reference_, kind)[at]) return static_cast<int>(at);
+    }
+    return -1;
+  };
+  for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+    const auto hashes = kind == HashKind::grad ? &StepEvidence::grads : &StepEvidence::state;
+    const int tensor = first_unequal(kind, over_ranks(kind, hashes));
+    if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor};
+  }
+  for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+    for (const StepEvidence& evidence : ranks_) {
+      const int tensor = first_unequal(kind, replica_of(evidence, kind));
+      if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor};
+    }
+  }
+  return {};
+}
+
+void check_reference(const RunFacts& facts, const ReferenceStep& reference) {
+  const auto tensors = static_cast<size_t>(facts.layout->tensor_count());
+  for (const auto* list : {&reference.params_before, &reference.grads, &reference.params, &reference.master,
+                           &reference.m, &reference.v}) {
+    require(list->size() == tensors, "a reference has a hash of every tensor");
+  }
+  require(static_cast<int>(reference.micro_batch_grads.size()) == facts.training.batching.micro_batches,
+          "a reference has a hash of every micro-batch");
+}
+
+}  // namespace
+
+Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
+                   const std::vector<StepEvidence>& ranks) {
+  check_facts(facts, ranks);
+  check_reference(facts, reference);
+  return BitsJudge(facts, reference, ranks).judge();
+}
+
+Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
+                      const std::vector<StepEvidence>& ranks) {
+  check_facts(facts, ranks);
+  check_reference(facts, reference);
+  return BitsJudge(facts, reference, ranks).first_suspect();
+}
+
+}  // namespace zp

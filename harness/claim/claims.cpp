@@ -1,0 +1,20 @@
+// Verdicts of several steps as one.
+#include "harness/claim/claims.hpp"
+
+#include <algorithm>
+
+#include "harness/claim/findings.hpp"
+
+namespace zp {
+
+void merge(Verdict& into, const Verdict& other) {
+  require(into.claim == other.claim, "verdicts on one claim are merged");
+  if (other.finding == Finding::not_measured) return;
+  if (into.finding != Finding::refuted) into.finding = other.finding;
+  const size_t room = kMostEvidenceLines - std::min(into.evidence.size(), kMostEvidenceLines);
+  const auto end =
+      other.evidence.begin() + static_cast<std::ptrdiff_t>(std::min(room, other.evidence.size()));
+  into.evidence.insert(into.evidence.end(), other.evidence.begin(), end);
+}
+
+}  // namespace zp
