@@ -2,18 +2,16 @@
 // fresh in every run, so that nothing that a failed run left behind is ever matched. One thread calls MPI
 // (funneled).
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <climits>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <thread>
 
+#include "harness/transport/mpi_process.hpp"
 #include "harness/transport/patience.hpp"
 #include "harness/transport/rows.hpp"
 
@@ -21,58 +19,13 @@ namespace zp::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestSleep{2};
-
-void check_mpi(int result, const char* call) {
-  if (result == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(result, text.data(), &length);
-  fail(Exit::transport, std::string(call) + ": " + text.data());
-}
+// What a request that is given up may take to end.
+constexpr std::chrono::milliseconds kMoment{50};
+constexpr std::chrono::microseconds kBetweenTests{200};
 
 int count_of(size_t bytes) {
   require(bytes <= size_t{INT_MAX}, "an MPI message is shorter than 2 GiB");
   return static_cast<int>(bytes);
-}
-
-// ---- This process as a part of the job
-// -----------------------------------------------------------------------------
-
-bool running() {
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  return initialized != 0 && finalized == 0;
-}
-
-void start_mpi() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  require(finalized == 0, "MPI is not used after its end");
-  if (!running()) {
-    int level = MPI_THREAD_SINGLE;
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
-    require(level >= MPI_THREAD_FUNNELED, "MPI allows other threads beside the one that calls it");
-  }
-  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-}
-
-// The size of the job must be what was asked for; several processes that each form a job of one are a
-// mistake.
-void check_world(int world) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  if (size == 1 && launched_world() > 1) {
-    fail(Exit::usage,
-         "the launcher started " + std::to_string(launched_world()) +
-             " processes, but each believes it is alone: start them with the mpirun of the MPI library "
-             "that this program was built with (Slurm: srun --mpi=pmix)");
-  }
-  if (size != world) {
-    fail(Exit::usage, "transport mpi: " + std::to_string(world) + " ranks were asked for, but the job has " +
-                          std::to_string(size) + " processes: start it with mpirun -n " +
-                          std::to_string(world));
-  }
 }
 
 // ---- Requests
@@ -86,14 +39,17 @@ class Started {
   Started() = default;
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
-  ~Started() {
-    if (!active()) return;
-    if (receives_) MPI_Cancel(&request_);
-    for (Patience moment(kMoment_s, kLongestSleep); !moment.expired(); moment.pause()) {
+  ~Started() { withdraw(Clock::now() + kMoment); }
+
+  void withdraw(Clock::time_point until) {
+    if (active() && receives_) MPI_Cancel(&request_);
+    for (bool late = false; active() && !late; std::this_thread::sleep_for(kBetweenTests)) {
+      late = Clock::now() >= until;
       int flag = 0;
-      if (MPI_Test(&request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) return;
+      if (MPI_Test(&request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) late = true;
+      if (flag != 0) return;
     }
-    MPI_Request_free(&request_);
+    if (active()) MPI_Request_free(&request_);
   }
 
   bool active() const { return request_ != MPI_REQUEST_NULL; }
@@ -117,7 +73,6 @@ class Started {
   }
 
  private:
-  static constexpr double kMoment_s = 0.1;
   MPI_Request request_ = MPI_REQUEST_NULL;
   bool receives_ = false;
 };
@@ -147,6 +102,12 @@ class Lines {
   }
 
   bool failed() const { return failure_ != nullptr; }
+
+  // Requests are given up all together, when something failed: one moment for them all.
+  Clock::time_point end_of_moment() {
+    if (end_of_moment_ == Clock::time_point{}) end_of_moment_ = Clock::now() + kMoment;
+    return end_of_moment_;
+  }
 
   // Throws the first failure that was announced.
   void check_failure() {
@@ -196,6 +157,7 @@ class Lines {
   }
 
   double timeout_s_;
+  Clock::time_point end_of_moment_{};
   // Short enough to leave at once, without a receive that waits for it.
   std::array<char, 1024> announced_{};
   std::unique_ptr<Started> heard_;
@@ -209,6 +171,9 @@ class Lines {
 class MpiRequest final : public Request {
  public:
   MpiRequest(Lines& lines, size_t bytes) : lines_(lines), bytes_(bytes) {}
+  ~MpiRequest() override {
+    if (started.active()) started.withdraw(lines_.end_of_moment());
+  }
   bool done() override {
     if (!started.active()) return true;
     const auto received = started.test();
@@ -453,22 +418,3 @@ void run_mpi(int world, double timeout_s, const std::function<void(Endpoint&)>& 
 }
 
 }  // namespace zp::transport
-
-namespace zp {
-
-void end_processes(Exit code) {
-  std::fflush(nullptr);
-  if (transport::running()) {
-    if (code != Exit::pass) {
-      // MPI_Finalize waits for every rank; one that hangs must not hold the others.
-      std::thread([code] {
-        std::this_thread::sleep_for(std::chrono::seconds(5));
-        _exit(static_cast<int>(code));
-      }).detach();
-    }
-    MPI_Finalize();
-  }
-  std::exit(static_cast<int>(code));
-}
-
-}  // namespace zp

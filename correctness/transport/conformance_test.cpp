@@ -1,0 +1,286 @@
+// What every transport promises, on every row of the table: the bits of the documented sum, every slice in
+// its place, and exactly the messages that the closed form says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "correctness/transport/rig.hpp"
+
+namespace zp {
+namespace {
+
+constexpr double kTimeout = 60.0;
+
+struct Case {
+  RowAndWorld on;
+  Algorithm algorithm;
+};
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  return name_of(info.param.on) + "_" + std::string(name_of(info.param.algorithm));
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const RowAndWorld& on : rows_and_worlds()) {
+    all.push_back({on, Algorithm::direct});
+    if (std::has_single_bit(static_cast<unsigned>(on.world))) all.push_back({on, Algorithm::halving});
+  }
+  return all;
+}
+
+std::vector<Cuts> cuts_of(int world) {
+  const auto cut = [world](auto length_at) {
+    Cuts cuts{.at = {{0}}};
+    for (int p = 0; p < world; ++p) cuts.at.push_back(cuts.at.back() + Elements{length_at(p)});
+    return cuts;
+  };
+  return {
+      Cuts::equal(world, {0}),
+      Cuts::equal(world, {1}),
+      Cuts::equal(world, {67}),
+      cut([](int p) { return int64_t{(p * 7 + 3) % 5}; }),               // uneven, some empty
+      cut([world](int p) { return int64_t{p == world / 2 ? 13 : 0}; }),  // one place owns all
+      cut([](int p) { return p == 1 ? int64_t{2 * 65536 + 4099} : int64_t{301 * p}; }),
+      Cuts::equal(world, {5 * 65536 / (2 * world) + 1}),
+  };
+}
+
+bool equal_slices(const Cuts& cuts) { return cuts.at == Cuts::equal(cuts.world(), cuts.of(0).length()).at; }
+
+std::vector<Places> places_of(int world) {
+  Places shifted;
+  for (int p = 0; p < world; ++p) shifted.rank_at.push_back((p + 1) % world);
+  if (world == 1) return {Places::in_rank_order(1)};
+  return {Places::in_rank_order(world), shifted};
+}
+
+// A view that begins and ends inside its buffer, between elements that nobody may touch.
+struct Fenced {
+  Fenced(Device& device, Type type, Elements length)
+      : buffer(device.acquire(Category::grads, type, length + Elements{kBefore + kAfter})),
+        view(buffer.part({{kBefore}, {kBefore + length.n}})) {
+    each_fence([&](int64_t i) { plain::put(buffer.all(), i, 99, i); });
+  }
+  void expect_untouched() {
+    Buffer expected = buffer.all().storage()->owner->acquire(Category::grads, view.type(), buffer.length());
+    each_fence([&](int64_t i) {
+      plain::put(expected.all(), i, 99, i);
+      EXPECT_EQ(plain::bits_of(buffer.all(), i), plain::bits_of(expected.all(), i)) << "fence element " << i;
+    });
+  }
+
+  static constexpr int64_t kBefore = 3, kAfter = 4;
+  Buffer buffer;
+  View view;
+
+ private:
+  template <class F>
+  void each_fence(const F& act) const {
+    for (int64_t i = 0; i < kBefore; ++i) act(i);
+    for (int64_t i = 0; i < kAfter; ++i) act(buffer.length().n - kAfter + i);
+  }
+};
+
+void fill(const View& whole, int place) {
+  for (int64_t i = 0; i < whole.length().n; ++i) plain::put(whole, i, place, i);
+}
+
+// What rank `place` of a case sees; one object per rank and collective.
+struct Check {
+  TestRig& rig;
+  Algorithm algorithm;
+  const Places& places;
+  const Cuts& cuts;
+  Type type;
+
+  int place() const { return rig.transport->place(); }
+  Range own() const { return cuts.of(place()); }
+  std::string text() const {
+    std::ostringstream text;
+    text << zp::name_of(type) << ", cuts";
+    for (const Elements at : cuts.at) text << " " << at.n;
+    text << ", place " << place() << " rank " << rig.transport->rank();
+    return text.str();
+  }
+
+  void expect_sums(const View& got, Range range, float divisor) const {
+    for (int64_t i = range.begin.n; i < range.end.n; ++i) {
+      const uint64_t bits = plain::bits_of(got, i - range.begin.n);
+      ASSERT_EQ(bits, plain::sum_bits(algorithm, type, got.type(), cuts.world(), i, divisor))
+          << text() << ", element " << i;
+    }
+  }
+  void expect_slices(const View& whole) const {
+    Buffer expected = rig.device->acquire(Category::params, whole.type(), {1});
+    for (int p = 0; p < cuts.world(); ++p) {
+      for (int64_t i = cuts.of(p).begin.n; i < cuts.of(p).end.n; ++i) {
+        plain::put(expected.all(), 0, p, i);
+        ASSERT_EQ(plain::bits_of(whole, i), plain::bits_of(expected.all(), 0)) << text() << ", element " << i;
+      }
+    }
+  }
+  // By rank, since the last call.
+  void expect_sent(const plain::TrafficByPlace& by_place) const {
+    std::map<int, plain::Traffic> expected;
+    for (const auto& [p, traffic] : by_place) expected[places.rank_at[static_cast<size_t>(p)]] = traffic;
+    for (const auto& [rank, traffic] : expected) {
+      EXPECT_EQ(rig.link.sent[rank].bytes, traffic.bytes) << text() << " to rank " << rank;
+      EXPECT_EQ(rig.link.sent[rank].messages, traffic.messages) << text() << " to rank " << rank;
+    }
+    EXPECT_EQ(rig.link.sent.size(), expected.size()) << text();
+    rig.link.sent.clear();
+  }
+};
+
+void reduces_and_scatters(const Check& check, Type result, float divisor, bool in_place) {
+  TestRig& rig = check.rig;
+  Fenced whole(*rig.device, check.type, check.cuts.whole());
+  Fenced apart(*rig.device, result, check.own().length());
+  fill(whole.view, check.place());
+  const View mine = in_place ? whole.view.part(check.own()) : apart.view;
+  const int64_t elements_before = rig.kernels.elements;
+  rig.transport
+      ->reduce_scatter({whole.view, mine, check.cuts, divisor, {Purpose::reduce_grads, 3, "block.3"}})
+      .wait();
+  check.expect_sums(mine, check.own(), divisor);
+  const int64_t own = check.own().length().n;
+  if (check.cuts.world() > 1 && equal_slices(check.cuts)) {
+    EXPECT_EQ(rig.kernels.elements - elements_before, (check.cuts.world() - 1) * own) << check.text();
+  }
+  plain::TrafficByPlace traffic;
+  plain::add_reduce_scatter(traffic, check.algorithm, check.cuts, check.type, check.place());
+  check.expect_sent(traffic);
+  whole.expect_untouched();
+  apart.expect_untouched();
+}
+
+void gathers(const Check& check, bool in_place) {
+  TestRig& rig = check.rig;
+  Fenced whole(*rig.device, check.type, check.cuts.whole());
+  Fenced apart(*rig.device, check.type, check.own().length());
+  const View mine = in_place ? whole.view.part(check.own()) : apart.view;
+  for (int64_t i = 0; i < mine.length().n; ++i) plain::put(mine, i, check.place(), check.own().begin.n + i);
+  rig.transport->all_gather({mine, whole.view, check.cuts, {Purpose::gather_params, 5, "head"}}).wait();
+  check.expect_slices(whole.view);
+  plain::TrafficByPlace traffic;
+  plain::add_all_gather(traffic, check.algorithm, check.cuts, check.type, check.place());
+  check.expect_sent(traffic);
+  whole.expect_untouched();
+  apart.expect_untouched();
+}
+
+void all_reduces(const Check& check, float divisor) {
+  TestRig& rig = check.rig;
+  Fenced whole(*rig.device, check.type, check.cuts.whole());
+  fill(whole.view, check.place());
+  rig.transport->all_reduce({whole.view, check.cuts, divisor, {Purpose::reduce_grads, 0, "embeddings"}})
+      .wait();
+  check.expect_sums(whole.view, {{0}, check.cuts.whole()}, divisor);
+  plain::TrafficByPlace traffic;
+  plain::add_reduce_scatter(traffic, check.algorithm, check.cuts, check.type, check.place());
+  plain::add_all_gather(traffic, check.algorithm, check.cuts, check.type, check.place());
+  check.expect_sent(traffic);
+  whole.expect_untouched();
+}
+
+class EveryTransport : public testing::TestWithParam<Case> {
+ protected:
+  // Runs `body` on every rank, once for each choice of places.
+  void on_every_rank(const std::function<void(TestRig&, const Places&)>& body) {
+    const auto [on, algorithm] = GetParam();
+    on.row->run(on.world, kTimeout, [&, on = on, algorithm = algorithm](Endpoint& endpoint) {
+      for (const Places& places : places_of(on.world)) {
+        TestRig rig(endpoint, {.algorithm = algorithm, .places = places, .timeout_s = kTimeout});
+        EXPECT_EQ(places.rank_at[static_cast<size_t>(rig.transport->place())], endpoint.link->rank());
+        body(rig, places);
+      }
+    });
+  }
+};
+
+TEST_P(EveryTransport, ReduceScattersTheDocumentedSum) {
+  on_every_rank([&](TestRig& rig, const Places& places) {
+    for (const Cuts& cuts : cuts_of(GetParam().on.world)) {
+      for (const Type type : {Type::f32, Type::bf16}) {
+        const Check check{rig, GetParam().algorithm, places, cuts, type};
+        reduces_and_scatters(check, type, 3.0F, true);
+        reduces_and_scatters(check, type, 1.0F, false);
+        if (type == Type::bf16) reduces_and_scatters(check, Type::f32, 5.0F, false);
+      }
+    }
+  });
+}
+
+TEST_P(EveryTransport, GathersEverySliceIntoItsPlace) {
+  on_every_rank([&](TestRig& rig, const Places& places) {
+    for (const Cuts& cuts : cuts_of(GetParam().on.world)) {
+      for (const Type type : {Type::f32, Type::bf16, Type::i32, Type::i64}) {
+        const Check check{rig, GetParam().algorithm, places, cuts, type};
+        gathers(check, true);
+        gathers(check, false);
+      }
+    }
+  });
+}
+
+TEST_P(EveryTransport, AllReducesToTheSameSumEverywhere) {
+  on_every_rank([&](TestRig& rig, const Places& places) {
+    for (const Cuts& cuts : cuts_of(GetParam().on.world)) {
+      for (const Type type : {Type::f32, Type::bf16}) {
+        all_reduces({rig, GetParam().algorithm, places, cuts, type}, 3.0F);
+      }
+    }
+  });
+}
+
+TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
+  on_every_rank([&](TestRig& rig, const Places& places) {
+    const int world = GetParam().on.world;
+    const Cuts cuts = Cuts::equal(world, {70001});
+    const Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
+    std::vector<Buffer> wholes;
+    std::vector<Handle> handles;
+    for (int tensor = 0; tensor < 6; ++tensor) {
+      wholes.push_back(rig.device->acquire(Category::grads, Type::f32, cuts.whole()));
+      const View whole = wholes.back().all();
+      fill(whole, check.place());
+      const View mine = whole.part(check.own());
+      const Label label{Purpose::reduce_grads, tensor, "unit"};
+      if (tensor % 3 == 0) handles.push_back(rig.transport->reduce_scatter({whole, mine, cuts, 2.0F, label}));
+      if (tensor % 3 == 1) handles.push_back(rig.transport->all_gather({mine, whole, cuts, label}));
+      if (tensor % 3 == 2) handles.push_back(rig.transport->all_reduce({whole, cuts, 2.0F, label}));
+    }
+    if (rig.transport->rank() % 2 == 1) std::reverse(handles.begin(), handles.end());
+    for (Handle& handle : handles) handle.wait();
+    for (size_t tensor = 0; tensor < wholes.size(); ++tensor) {
+      const View whole = wholes[tensor].all();
+      if (tensor % 3 == 0) check.expect_sums(whole.part(check.own()), check.own(), 2.0F);
+      if (tensor % 3 == 1) check.expect_slices(whole);
+      if (tensor % 3 == 2) check.expect_sums(whole, {{0}, cuts.whole()}, 2.0F);
+    }
+  });
+}
+
+TEST_P(EveryTransport, OrdersAccessesAndCollectivesByTheirBuffers) {
+  on_every_rank([&](TestRig& rig, const Places& places) {
+    const int world = GetParam().on.world;
+    const Cuts cuts = Cuts::equal(world, {33001});
+    const Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
+    Buffer whole = rig.device->acquire(Category::grads, Type::f32, cuts.whole());
+    fill(whole.all(), check.place());
+    const View mine = whole.part(check.own());
+    // Nobody waits: the gather waits for the sum, the read for the gather, the buffer's end for the last one.
+    rig.transport->reduce_scatter({whole.all(), mine, cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}});
+    rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
+    check.expect_sums(whole.all(), {{0}, cuts.whole()}, 1.0F);
+    rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryTransport, testing::ValuesIn(cases()), name_of_case);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryTransport);
+
+}  // namespace
+}  // namespace zp

@@ -1,0 +1,32 @@
+// Runs the tests of a process that may be a rank of an MPI job: every rank runs the same tests in the same
+// order, rank 0 prints all, the others their failures, and the job ends with one code.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "harness/transport/transport.hpp"
+
+namespace {
+
+class FailuresOnly final : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::cerr << (test == nullptr ? "" : test->name()) << " " << result.file_name() << ":"
+              << result.line_number() << ": " << result.message() << "\n";
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank != nullptr && std::atoi(rank) != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly);
+  }
+  zp::end_processes(static_cast<zp::Exit>(RUN_ALL_TESTS()));
+}

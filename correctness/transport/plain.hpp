@@ -1,0 +1,163 @@
+// What the transport tests compare with, written apart from the product: additions by plain loops, the fold
+// over places with its rounding places, and the messages that each algorithm sends. Also a table of kernels
+// that can only fold.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "harness/base/random.hpp"
+#include "harness/transport/transport.hpp"
+
+namespace zp::plain {
+
+// The kernels that a transport needs.
+class FoldOnly final : public kernels::Table {
+ public:
+  void run(const kernels::Call& call) override {
+    const auto& fold = std::get<kernels::Fold>(call);
+    ++calls;
+    elements += std::max<int64_t>(1, static_cast<int64_t>(fold.inputs.size()) - 1) * fold.out.length().n;
+    for (int64_t i = 0; i < fold.out.length().n; ++i) store(fold.out, i, folded(fold, i) / fold.divisor);
+  }
+
+  int64_t calls = 0, elements = 0;
+
+ private:
+  static float folded(const kernels::Fold& fold, int64_t i) {
+    std::vector<float> terms;
+    for (const View& input : fold.inputs) terms.push_back(load(input, i));
+    while (terms.size() > 1) {
+      size_t half = 1;
+      while (half * 2 < terms.size()) half *= 2;
+      for (size_t t = half; t < terms.size(); ++t) terms[t - half] += terms[t];
+      terms.resize(half);
+    }
+    return terms.front();
+  }
+  static float load(const View& view, int64_t i) {
+    return view.type() == Type::bf16 ? widen(view.read<bf16>()[i]) : view.read<float>()[i];
+  }
+  static void store(const View& view, int64_t i, float x) {
+    if (view.type() == Type::bf16) {
+      view.write<bf16>()[i] = round_to_bf16(x);
+    } else {
+      view.write<float>()[i] = x;
+    }
+  }
+};
+
+// A contribution that no other (rank, element) shares, with enough bits that the order of additions shows.
+inline float value(int place, int64_t element) {
+  return random_normal(key_of(7, "transport"),
+                       static_cast<uint64_t>(place) << 40 | static_cast<uint64_t>(element), 1.0F);
+}
+
+// Bits of any element type, as an unsigned number.
+inline uint64_t bits_of(const View& view, int64_t i) {
+  switch (view.type()) {
+    case Type::f32: return std::bit_cast<uint32_t>(view.read<float>()[i]);
+    case Type::bf16: return view.read<bf16>()[i].bits;
+    case Type::i32: return static_cast<uint32_t>(view.read<int32_t>()[i]);
+    case Type::i64: return static_cast<uint64_t>(view.read<int64_t>()[i]);
+  }
+  return 0;
+}
+
+// Writes place's own value of an element, in the view's type.
+inline void put(const View& view, int64_t i, int place, int64_t element) {
+  const float x = value(place, element);
+  switch (view.type()) {
+    case Type::f32: view.write<float>()[i] = x; break;
+    case Type::bf16: view.write<bf16>()[i] = round_to_bf16(x); break;
+    case Type::i32: view.write<int32_t>()[i] = static_cast<int32_t>(std::bit_cast<uint32_t>(x) + 7); break;
+    case Type::i64: view.write<int64_t>()[i] = (int64_t{place} << 40) - element; break;
+  }
+}
+
+// The sum over places of one element (design 3.3, 3.4). Halving rounds every partial sum but the last to the
+// wire's type; direct rounds none. The quotient is rounded once, to the result's type.
+inline uint64_t sum_bits(Algorithm algorithm, Type wire, Type result, int world, int64_t element,
+                         float divisor) {
+  std::vector<float> sums;
+  for (int place = 0; place < world; ++place) {
+    const float x = value(place, element);
+    sums.push_back(wire == Type::bf16 ? widen(round_to_bf16(x)) : x);
+  }
+  for (int count = world; count > 1;) {
+    int half = 1;
+    while (half * 2 < count) half *= 2;
+    for (int i = half; i < count; ++i) sums[static_cast<size_t>(i - half)] += sums[static_cast<size_t>(i)];
+    count = half;
+    if (algorithm == Algorithm::halving && wire == Type::bf16 && count > 1) {
+      for (int i = 0; i < count; ++i)
+        sums[static_cast<size_t>(i)] = widen(round_to_bf16(sums[static_cast<size_t>(i)]));
+    }
+  }
+  const float mean = sums.front() / divisor;
+  return result == Type::bf16 ? round_to_bf16(mean).bits : std::bit_cast<uint32_t>(mean);
+}
+
+struct Traffic {
+  int64_t messages = 0, bytes = 0;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+using TrafficByPlace = std::map<int, Traffic>;  // places that are sent nothing are absent
+
+inline void add_messages(TrafficByPlace& traffic, int place, int64_t bytes, int64_t longest) {
+  if (bytes == 0) return;
+  traffic[place].messages += (bytes + longest - 1) / longest;
+  traffic[place].bytes += bytes;
+}
+
+// Bytes of the slices whose place agrees with `like` in the bits from h up.
+inline int64_t bytes_like(const Cuts& cuts, Type type, int like, int h) {
+  int64_t bytes = 0;
+  for (int q = 0; q < cuts.world(); ++q) {
+    if (q / h == like / h) bytes += cuts.of(q).length().n * size_of(type).n;
+  }
+  return bytes;
+}
+
+inline void add_reduce_scatter(TrafficByPlace& traffic, Algorithm algorithm, const Cuts& cuts, Type type,
+                               int place) {
+  for (int q = 0; q < cuts.world() && algorithm == Algorithm::direct; ++q) {
+    if (q != place) add_messages(traffic, q, cuts.of(q).length().n * size_of(type).n, kPiece.n);
+  }
+  for (int h = 1; h < cuts.world() && algorithm == Algorithm::halving; h *= 2) {
+    add_messages(traffic, place ^ h, bytes_like(cuts, type, place ^ h, h), kPiece.n);
+  }
+}
+
+inline void add_all_gather(TrafficByPlace& traffic, Algorithm algorithm, const Cuts& cuts, Type type,
+                           int place) {
+  for (int q = 0; q < cuts.world() && algorithm == Algorithm::direct; ++q) {
+    if (q != place) add_messages(traffic, q, cuts.of(place).length().n * size_of(type).n, kLongestMessage.n);
+  }
+  for (int h = 1; h < cuts.world() && algorithm == Algorithm::halving; h *= 2) {
+    add_messages(traffic, place ^ h, bytes_like(cuts, type, place, h), kLongestMessage.n);
+  }
+}
+
+// Counts what passes through a link, by rank.
+class CountingLink final : public Link {
+ public:
+  explicit CountingLink(Link& link) : link_(link) {}
+  int rank() const override { return link_.rank(); }
+  int world() const override { return link_.world(); }
+  std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) override {
+    sent[peer].messages += 1;
+    sent[peer].bytes += static_cast<int64_t>(bytes.size());
+    return link_.send(peer, tag, bytes);
+  }
+  std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) override {
+    return link_.receive(peer, tag, bytes);
+  }
+
+  std::map<int, Traffic> sent;
+
+ private:
+  Link& link_;
+};
+
+}  // namespace zp::plain
