@@ -110,7 +110,7 @@ class Plain {
   }
 
   double gelu(double x) const {
-    const double cubic = flaw_ == Flaw::gelu_constant ? 0.0447 : 0.044715;
+    const double cubic = flaw_ == Flaw::gelu_constant ? 0.045 : 0.044715;
     return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + cubic * x * x * x)));
   }
 
