@@ -102,7 +102,9 @@ std::vector<Lie> lies_about_bits() {
                                                             {HashKind::master, "masters"},
                                                             {HashKind::m, "first moments"},
                                                             {HashKind::v, "second moments"}};
-  for (const auto& [kind, text] : kinds) {
+  for (const auto& each : kinds) {
+    const HashKind kind = each.first;
+    const std::string& text = each.second;
     std::string name = text;
     std::erase(name, ' ');
     lies.push_back({"Other_" + name, Claim::bits, [kind](auto& s) { flip(of_kind(s.state, kind).hash); },

@@ -1,0 +1,221 @@
+// Traffic in closed form against messages counted one by one, and against the passes that the literature
+// gives.
+#include "harness/theory/traffic.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <numeric>
+
+#include "correctness/theory/shapes.hpp"
+#include "harness/base/check.hpp"
+#include "harness/theory/stages.hpp"
+
+namespace zp::theory {
+namespace {
+
+struct Case {
+  int world;
+  int micro_steps;
+  Algorithm algorithm;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (int world = 1; world <= 8; ++world) {
+    for (const int micro_steps : {1, 2, 3}) {
+      list.push_back({world, micro_steps, Algorithm::direct});
+      if (std::has_single_bit(static_cast<unsigned>(world)))
+        list.push_back({world, micro_steps, Algorithm::halving});
+    }
+  }
+  return list;
+}
+
+// Sends the collectives of a step one after another, by the algorithm's own steps, and counts.
+class Sends {
+ public:
+  Sends(const Layout& layout, Algorithm algorithm) : layout_(layout), algorithm_(algorithm) {
+    lines_.resize(static_cast<size_t>(layout.world()));
+  }
+
+  void carry_out(const Collective& c) {
+    if (c.operation != Operation::all_gather) reduce_scatter(c);
+    if (c.operation != Operation::reduce_scatter) all_gather(c);
+  }
+
+  const SentLines& of_rank(int rank) const { return lines_[static_cast<size_t>(rank)]; }
+
+ private:
+  int64_t slice_bytes(const Collective& c) const { return c.count.n / layout_.world() * size_of(c.type).n; }
+
+  void send(const Collective& c, int from, int to, int64_t bytes, int64_t longest) {
+    if (bytes == 0) return;
+    const auto& rank_at = layout_.places().rank_at;
+    Sent& sent = lines_[static_cast<size_t>(rank_at[static_cast<size_t>(from)])][c.purpose]
+                       [rank_at[static_cast<size_t>(to)]];
+    for (int64_t left = bytes; left > 0; left -= longest) ++sent.messages;
+    sent.bytes += {bytes};
+  }
+
+  // Recursive halving: whoever still sums a range of places gives away the half that its partner keeps.
+  void reduce_scatter(const Collective& c) {
+    const int world = layout_.world();
+    for (int place = 0; place < world; ++place) {
+      if (algorithm_ == Algorithm::direct) {
+        for (int owner = 0; owner < world; ++owner) {
+          if (owner != place) send(c, place, owner, slice_bytes(c), 256 * 1024);
+        }
+        continue;
+      }
+      int begin = 0;
+      int end = world;
+      while (end - begin > 1) {
+        const int half = (end - begin) / 2;
+        const bool in_low = place < begin + half;
+        send(c, place, in_low ? place + half : place - half, half * slice_bytes(c), 256 * 1024);
+        (in_low ? end : begin) = begin + half;
+      }
+    }
+  }
+
+  // Doubling: everyone holds its slice; partners at growing distance exchange all they hold.
+  void all_gather(const Collective& c) {
+    const int world = layout_.world();
+    for (int place = 0; place < world; ++place) {
+      if (algorithm_ == Algorithm::direct) {
+        for (int peer = 0; peer < world; ++peer) {
+          if (peer != place) send(c, place, peer, slice_bytes(c), 64 * 1024 * 1024);
+        }
+        continue;
+      }
+      for (int holds = 1; holds < world; holds *= 2) {
+        const int partner = place / holds % 2 == 0 ? place + holds : place - holds;
+        send(c, place, partner, holds * slice_bytes(c), 64 * 1024 * 1024);
+      }
+    }
+  }
+
+  const Layout& layout_;
+  Algorithm algorithm_;
+  std::vector<SentLines> lines_;
+};
+
+class EveryStage : public testing::TestWithParam<Stage> {};
+
+INSTANTIATE_TEST_SUITE_P(Traffic, EveryStage, testing::ValuesIn(kStages), [](const auto& info) {
+  std::string name(info.param.name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(EveryStage, SendsWhatItsCollectivesTakeMessageByMessage) {
+  for (const std::vector<UnitSpec>& units : {odd_units(), long_units()}) {
+    for (const Case& c : cases()) {
+      const Layout layout(units, turned(c.world));
+      for (const Recipe& recipe : kRecipes) {
+        const Training training = training_of(c.world, c.micro_steps, recipe);
+        Sends sends(layout, c.algorithm);
+        for (const Collective& each : collectives_of_step(GetParam(), layout, training))
+          sends.carry_out(each);
+        for (int rank = 0; rank < c.world; ++rank) {
+          EXPECT_EQ(sent_per_step(GetParam(), layout, training, c.algorithm, rank), sends.of_rank(rank))
+              << "N " << c.world << ", A " << c.micro_steps << ", " << name_of(c.algorithm) << ", rank "
+              << rank;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryStage, AsksForWhatItsCollectivesAddUpTo) {
+  for (const Case& c : cases()) {
+    const Layout layout(odd_units(), turned(c.world));
+    const Training training = training_of(c.world, c.micro_steps);
+    AskedLines counted;
+    for (const Collective& each : collectives_of_step(GetParam(), layout, training)) {
+      Asked& asked = counted[each.purpose][each.operation];
+      ++asked.calls;
+      asked.whole += each.count * size_of(each.type);
+    }
+    EXPECT_EQ(asked_per_step(GetParam(), layout, training), counted)
+        << "N " << c.world << ", A " << c.micro_steps;
+  }
+}
+
+// (N-1)/N·S per pass, whatever the algorithm; loss 4A(N-1) and norm 48(N-1) bytes.
+TEST_P(EveryStage, SendsThePassesOfTheLedgerFromEveryRank) {
+  for (const Case& c : cases()) {
+    const Layout layout(odd_units(), turned(c.world));
+    for (const Recipe& recipe : kRecipes) {
+      const Training training = training_of(c.world, c.micro_steps, recipe);
+      const Passes count = passes(GetParam(), c.micro_steps);
+      const Bytes of_params = (layout.padded() - layout.slices()) * size_of(recipe.params) * count.gathers;
+      const Bytes of_grads = (layout.padded() - layout.slices()) * size_of(recipe.grads) *
+                             (count.reduce_scatters + count.grad_gathers);
+      const Bytes of_loss{4 * c.micro_steps * (c.world - 1)};
+      const Bytes of_norm{48 * (c.world - 1)};
+      for (int rank = 0; rank < c.world; ++rank) {
+        const SentLines lines = sent_per_step(GetParam(), layout, training, c.algorithm, rank);
+        EXPECT_EQ(total(lines), of_params + of_grads + of_loss + of_norm);
+      }
+    }
+  }
+}
+
+TEST_P(EveryStage, SendsNothingAlone) {
+  const Layout layout(odd_units(), 1);
+  EXPECT_TRUE(sent_per_step(GetParam(), layout, training_of(1, 3), Algorithm::direct, 0).empty());
+  EXPECT_FALSE(asked_per_step(GetParam(), layout, training_of(1, 3)).empty());
+}
+
+TEST_P(EveryStage, RefusesABatchingOfAnotherWorld) {
+  const Layout layout(odd_units(), 2);
+  EXPECT_THROW(sent_per_step(GetParam(), layout, training_of(3, 1), Algorithm::direct, 0), Error);
+}
+
+TEST(Passes, AreThoseOfTheTable) {
+  const std::vector<int64_t> once{2, 2, 3, 2, 3, 2};
+  const std::vector<int64_t> four_times{2, 2,  3,
+                                        5, 12, 8};  // A = 4: zero2 reduces, zero3 also gathers, each time
+  for (size_t i = 0; i < kStages.size(); ++i) {
+    EXPECT_EQ(passes(kStages[i], 1).all(), once[i]) << kStages[i].name;
+    EXPECT_EQ(passes(kStages[i], 4).all(), four_times[i]) << kStages[i].name;
+  }
+}
+
+// Two units, two ranks, two micro-steps: the whole log by hand.
+TEST(Collectives, OfZero3ComeInThisOrder) {
+  const Layout layout({unit_of("a", {{2}}), unit_of("b", {{3}})}, 2, 1);
+  const auto gather = [](int unit) {
+    return Collective{Operation::all_gather, Purpose::gather_params, Type::bf16, {unit == 0 ? 2 : 4}, unit};
+  };
+  const auto reduce = [](int unit) {
+    return Collective{Operation::reduce_scatter, Purpose::reduce_grads, Type::f32, {unit == 0 ? 2 : 4}, unit};
+  };
+  std::vector<Collective> expected;
+  for (int micro_step = 0; micro_step < 2; ++micro_step) {
+    for (const Collective& c : {gather(0), gather(1), gather(1), reduce(1), gather(0), reduce(0)}) {
+      expected.push_back(c);
+    }
+  }
+  expected.push_back({Operation::all_gather, Purpose::loss, Type::f32, {4}, -1});
+  expected.push_back({Operation::all_gather, Purpose::grad_norm, Type::i64, {12}, -1});
+  EXPECT_EQ(collectives_of_step(kZero3, layout, training_of(2, 2)), expected);
+}
+
+TEST(Collectives, OfZero1ReduceInTheLastMicroStepAndGatherAfterTheStep) {
+  const Layout layout({unit_of("a", {{2}}), unit_of("b", {{3}})}, 2, 1);
+  const std::vector<Collective> expected{
+      {Operation::reduce_scatter, Purpose::reduce_grads, Type::f32, {4}, 1},
+      {Operation::reduce_scatter, Purpose::reduce_grads, Type::f32, {2}, 0},
+      {Operation::all_gather, Purpose::loss, Type::f32, {6}, -1},
+      {Operation::all_gather, Purpose::grad_norm, Type::i64, {12}, -1},
+      {Operation::all_gather, Purpose::gather_params, Type::bf16, {2}, 0},
+      {Operation::all_gather, Purpose::gather_params, Type::bf16, {4}, 1},
+  };
+  EXPECT_EQ(collectives_of_step(kZero1, layout, training_of(2, 3)), expected);
+}
+
+}  // namespace
+}  // namespace zp::theory
