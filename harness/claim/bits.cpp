@@ -302,12 +302,13 @@ Suspect BitsJudge::first_suspect() const {
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
     const auto hashes = kind == HashKind::grad ? &StepEvidence::grads : &StepEvidence::state;
     const int tensor = first_unequal(kind, over_ranks(kind, hashes));
-    if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor};
+    if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor, .replica_of = -1};
   }
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
-    for (const StepEvidence& evidence : ranks_) {
-      const int tensor = first_unequal(kind, replica_of(evidence, kind));
-      if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor};
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const int tensor = first_unequal(kind, replica_of(ranks_[rank], kind));
+      if (tensor < 0) continue;
+      return {.found = true, .kind = kind, .tensor = tensor, .replica_of = static_cast<int>(rank)};
     }
   }
   return {};

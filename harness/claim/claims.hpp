@@ -38,6 +38,7 @@ struct Suspect {
   bool found = false;
   HashKind kind = HashKind::param;
   int tensor = 0;
+  int replica_of = -1;  // rank whose whole replica is wrong; -1: the slices that ranks answer for
 };
 Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
                       const std::vector<StepEvidence>& ranks);

@@ -27,7 +27,9 @@ HeldBits own_bits(const Suspect& suspect, Trainer& trainer, int rank) {
   HeldBits held;
   held.rank = rank;
   held.place = trainer.place();
-  for (const StateRun& state : trainer.strategy().own_state()) {
+  const bool replica = suspect.replica_of >= 0;
+  if (replica && suspect.replica_of != rank) return held;
+  for (const StateRun& state : replica ? trainer.strategy().replicas() : trainer.strategy().own_state()) {
     if (state.kind != suspect.kind) continue;
     for (const TensorRun& run : runs(trainer.layout().unit(state.unit), state.in_unit)) {
       if (run.tensor->index != suspect.tensor) continue;

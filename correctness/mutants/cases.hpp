@@ -1,0 +1,30 @@
+// The list of mutants with the claims that must refute each.
+#pragma once
+
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "correctness/mutants/mutant_run.hpp"
+
+namespace zp::mutants {
+
+struct Case {
+  Mutant mutant;
+  std::set<Claim> refuted;  // exactly these
+  std::string says;         // a word of the first refuted claim's evidence
+};
+
+inline constexpr int kLastUnit = 4;  // of model `tiny`: embeddings, three blocks, head
+
+// The call as one kernel's, or null.
+template <class Kernel>
+const Kernel* as(const kernels::Call& call) {
+  return std::get_if<Kernel>(&call);
+}
+
+std::vector<Case> gradient_mutants();
+std::vector<Case> traffic_mutants();
+
+}  // namespace zp::mutants

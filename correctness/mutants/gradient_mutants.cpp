@@ -1,0 +1,191 @@
+// Mutants of the gradient's way: averaging, accumulation, reduction, norm, optimizer.
+#include <algorithm>
+#include <array>
+
+#include "correctness/mutants/cases.hpp"
+#include "correctness/mutants/wrong_parts.hpp"
+#include "correctness/mutants/wrong_strategies.hpp"
+
+namespace zp::mutants {
+namespace {
+
+// ---- Gradients: the classes of wrong averaging, lost and doubled contributions
+
+Case averaged_twice() {
+  Mutant m{.name = "AveragedTwice", .stage = "ddp", .world = 4};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor != 1.0F) {
+      kernels::Fold twice = *fold;
+      twice.divisor *= fold->divisor;
+      return table.run(twice);
+    }
+    table.run(call);
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case not_averaged() {
+  Mutant m{.name = "NotAveraged", .stage = "zero2", .world = 1};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor != 1.0F) {
+      kernels::Fold sum = *fold;
+      sum.divisor = 1.0F;
+      return table.run(sum);
+    }
+    table.run(call);
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case averaged_over_ranks_only() {
+  Mutant m{.name = "AveragedOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor == 9.0F) {
+      kernels::Fold other = *fold;
+      other.divisor = 3.0F;
+      return table.run(other);
+    }
+    table.run(call);
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case second_micro_step_replaces_first() {
+  Mutant m{.name = "SecondMicroStepReplacesFirst", .stage = "zero3", .world = 2};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    table.run(call);
+    // The sum over micro-steps adds a scratch to a gradient in place.
+    if (const auto* fold = as<kernels::Fold>(call);
+        fold && fold->inputs.size() == 2 && fold->inputs[1].storage()->category == Category::fold) {
+      std::copy_n(fold->inputs[1].read<float>(), fold->out.length().n, fold->out.write<float>());
+    }
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case reduced_in_bf16() {
+  Mutant m{.name = "ReducedInBf16", .stage = "zero2", .world = 2};
+  m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
+    float* whole = call.whole.write<float>();
+    for (int64_t i = 0; i < call.whole.length().n; ++i) whole[i] = widen(round_to_bf16(whole[i]));
+    return inner.reduce_scatter(call);
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case slice_off_by_one() {
+  Mutant m{.name = "SliceOffByOne", .stage = "zero1", .world = 4};
+  m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
+    inner.reduce_scatter(call).wait();
+    float* mine = call.mine.write<float>();
+    std::rotate(mine, mine + 1, mine + call.mine.length().n);
+    return Handle();
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+Case last_unit_never_reduced() {
+  Mutant m{.name = "LastUnitNeverReduced", .stage = "zero2", .world = 2, .fill = Fill::zero};
+  m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
+    return call.label.tensor == kLastUnit ? Handle() : inner.reduce_scatter(call);
+  });
+  return {m, {Claim::bits, Claim::bytes, Claim::work}, "grad"};
+}
+
+Case other_micro_batches() {
+  return {{.name = "OtherMicroBatches", .stage = "zero2", .world = 2, .make = takes_other_micro_batches},
+          {Claim::bits},
+          "micro-batch"};
+}
+
+Case one_rank_computes_wrongly() {
+  Mutant m{.name = "OneRankComputesWrongly", .stage = "zero3", .world = 3, .micro_batches = 9};
+  m.faults = computes(
+      [](kernels::Table& table, const kernels::Call& call) {
+        table.run(call);
+        if (const auto* bias = as<kernels::BiasBackward>(call)) bias->dbias.write<float>()[0] *= 1.0000002F;
+      },
+      1);
+  return {m, {Claim::bits}, "rank 1"};
+}
+
+// ---- Norm and optimizer
+
+Case own_norm_clips() {
+  return {{.name = "OwnNormClips", .stage = "zero2", .world = 4, .clip = 0.1, .make = clips_by_own_norm},
+          {Claim::bits},
+          "norm"};
+}
+
+Case clip_not_applied() {
+  Mutant m{.name = "ClipNotApplied", .stage = "zero3", .world = 2, .clip = 0.1};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    if (const auto* adamw = as<kernels::AdamW>(call)) {
+      kernels::AdamW unclipped = *adamw;
+      unclipped.clip = 1.0F;
+      return table.run(unclipped);
+    }
+    table.run(call);
+  });
+  return {m, {Claim::bits}, "param"};
+}
+
+Case step_counter_per_unit() {
+  return {{.name = "StepCounterPerUnit", .stage = "zero2", .world = 2, .make = counts_steps_per_unit},
+          {Claim::bits},
+          "param"};
+}
+
+Case weight_decay_on_vectors() {
+  Mutant m{.name = "WeightDecayOnVectors", .stage = "zero1", .world = 2};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    if (const auto* adamw = as<kernels::AdamW>(call)) {
+      kernels::AdamW decayed = *adamw;
+      decayed.decay = 0.1F;
+      return table.run(decayed);
+    }
+    table.run(call);
+  });
+  return {m, {Claim::bits}, "master"};
+}
+
+Case last_unit_not_updated() {
+  return {{.name = "LastUnitNotUpdated", .stage = "zero2", .world = 2, .make = skips_last_unit},
+          {Claim::bits, Claim::work},
+          "param"};
+}
+
+Case bf16_copy_not_refreshed() {
+  Mutant m{.name = "Bf16CopyNotRefreshed", .stage = "ddp", .world = 2};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* cast = as<kernels::Cast>(call);
+    const bool refresh = cast && cast->from.storage()->category == Category::optimizer;
+    static thread_local int seen = 0;
+    // The first casts make the initial parameters.
+    if (refresh && ++seen > kLastUnit + 1) return;
+    table.run(call);
+  });
+  return {m, {Claim::bits, Claim::work}, "param"};
+}
+
+}  // namespace
+
+std::vector<Case> gradient_mutants() {
+  return {averaged_twice(),
+          not_averaged(),
+          averaged_over_ranks_only(),
+          second_micro_step_replaces_first(),
+          reduced_in_bf16(),
+          slice_off_by_one(),
+          last_unit_never_reduced(),
+          other_micro_batches(),
+          one_rank_computes_wrongly(),
+          own_norm_clips(),
+          clip_not_applied(),
+          step_counter_per_unit(),
+          weight_decay_on_vectors(),
+          last_unit_not_updated(),
+          bf16_copy_not_refreshed()};
+}
+
+}  // namespace zp::mutants

@@ -1,0 +1,103 @@
+// Runs a stage that is wrong on purpose against the reference.
+#include "correctness/mutants/mutant_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "harness/base/archive.hpp"
+#include "harness/suite/reference_run.hpp"
+
+namespace zp::mutants {
+namespace {
+
+Job job_of(const Mutant& mutant) {
+  VerifyOptions options;
+  options.model = model_preset("tiny");
+  options.stages = {mutant.stage};
+  options.steps = mutant.steps;
+  options.micro_batches = mutant.micro_batches;
+  options.recipe = mutant.recipe;
+  options.timeout_s = mutant.timeout_s;
+  options.clip = mutant.clip;
+  options.threads = 1;
+  return resolve(options, mutant.world, "threads");
+}
+
+// One reference for all mutants of like jobs.
+const std::vector<ReferenceStep>& reference_for(const Job& job) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<ReferenceStep>> known;
+  const std::lock_guard lock(mutex);
+  const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
+  const std::string key = to_bytes(std::vector<int>{
+      static_cast<int>(arithmetic.reduction), arithmetic.batching.world, arithmetic.batching.micro_batches,
+      static_cast<int>(arithmetic.algorithm), static_cast<int>(arithmetic.grads), job.steps,
+      static_cast<int>(job.training.clip * 1000)});
+  std::vector<ReferenceStep>& steps = known[key];
+  if (steps.empty()) {
+    const auto device = make_host_device(Fill::zero);
+    kernels::HostOptions options;
+    options.max_sequence = job.shape.sequence;
+    const auto table = kernels::make_host_table(*device, options);
+    const auto reference = make_reference(job.reference_config(arithmetic), *device, *table);
+    for (int step = 0; step < job.steps; ++step) steps.push_back(reference->step([] {}));
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::set<Claim> Outcome::refuted() const {
+  std::set<Claim> claims;
+  if (!result) return claims;
+  for (const Verdict& verdict : result->verdicts) {
+    if (verdict.finding == Finding::refuted) claims.insert(verdict.claim);
+  }
+  return claims;
+}
+
+std::string Outcome::evidence(Claim claim) const {
+  std::string text;
+  if (!result) return text;
+  for (const std::string& line : result->verdicts[static_cast<size_t>(claim)].evidence) text += line + "\n";
+  return text;
+}
+
+Outcome run(const Mutant& mutant) {
+  const Job job = job_of(mutant);
+  const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
+  Outcome outcome;
+  std::mutex mutex;
+  std::vector<std::string> tables(static_cast<size_t>(mutant.world));
+  try {
+    transports().front().run(mutant.world, mutant.timeout_s, [&](Endpoint& endpoint) {
+      StageRun stage = job.stage_run(*job.rows.front());
+      if (mutant.make != nullptr) stage.row.make = mutant.make;
+      if (mutant.faults) stage.faults = mutant.faults(endpoint.link->rank());
+      stage.fill = mutant.fill;
+      stage.reference = &reference_for(job);
+      stage.replay = [&](int step, HashKind kind, int tensor) {
+        return replay(job, arithmetic, *endpoint.control, step, kind, tensor);
+      };
+      const StageResult result = run_stage(stage, endpoint);
+      const std::lock_guard lock(mutex);
+      for (const Verdict& verdict : result.verdicts) {
+        std::string& table = tables[static_cast<size_t>(endpoint.link->rank())];
+        table += std::to_string(static_cast<int>(verdict.finding));
+        for (const std::string& line : verdict.evidence) table += line + "\n";
+      }
+      outcome.result = result;
+    });
+  } catch (const Error& error) {
+    outcome.result.reset();
+    outcome.error = error;
+    return outcome;
+  }
+  for (const std::string& table : tables)
+    EXPECT_EQ(table, tables.front()) << "every rank reaches the same verdict";
+  return outcome;
+}
+
+}  // namespace zp::mutants

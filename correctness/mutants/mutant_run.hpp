@@ -1,0 +1,40 @@
+// Runs a stage that is wrong on purpose against the reference and says which claims refuted it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/suite/stage_run.hpp"
+#include "harness/suite/stages.hpp"
+
+namespace zp::mutants {
+
+struct Mutant {
+  std::string name;
+  std::string stage;
+  int world = 2;
+  int micro_batches = 0;  // 0: default
+  int steps = 2;
+  std::string recipe = "bf16-fp32grad";
+  double timeout_s = 20.0;
+  Fill fill = Fill::nan;  // fresh and freed memory is poisoned
+  double clip = 1.0;
+  std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own
+  std::function<Faults(int rank)> faults = {};            // empty: none
+};
+
+struct Outcome {
+  std::optional<StageResult> result;
+  std::optional<Error> error;
+  std::set<Claim> refuted() const;
+  // Evidence of one claim, line by line.
+  std::string evidence(Claim claim) const;
+};
+
+// Ranks as threads, model `tiny`. Every rank's result must be the same.
+Outcome run(const Mutant& mutant);
+
+}  // namespace zp::mutants
