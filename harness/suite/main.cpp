@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "harness/suite/command_line.hpp"
+#include "harness/transport/transport.hpp"
 
 namespace {
 
@@ -29,16 +30,17 @@ zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
 
 int main(int argc, char** argv) {
   const zp::Launch launch = zp::launch_from_environment();
+  zp::Exit exit = zp::Exit::internal;
   const auto say = [&](const char* message) {
     if (launch.rank == 0) std::fprintf(stderr, "zeroproof: %s\n", message);
   };
   try {
-    return static_cast<int>(run({argv + 1, argv + argc}, launch));
+    exit = run({argv + 1, argv + argc}, launch);
   } catch (const zp::Error& error) {
     say(error.what());
-    return static_cast<int>(error.code());
+    exit = error.code();
   } catch (const std::exception& error) {
     say(error.what());
-    return static_cast<int>(zp::Exit::internal);
   }
+  zp::end_processes(exit);
 }
