@@ -1,0 +1,353 @@
+// The rows of the table of kernels, and the memory that their calls use.
+#include "kernels/cases.hpp"
+
+#include <cstring>
+
+#include "harness/base/random.hpp"
+
+namespace zp::kernels {
+
+View CaseMemory::space(Type type, int64_t length) {
+  buffers_.push_back(device_.acquire(Category::activations, type, {length}));
+  return buffers_.back().all();
+}
+
+View CaseMemory::numbers(Type type, int64_t length, float scale, float centre) {
+  const View view = space(type, length);
+  const uint64_t key = buffers_.size();
+  for (int64_t i = 0; i < length; ++i) {
+    const float x = centre + random_normal(key, static_cast<uint64_t>(i), scale);
+    if (type == Type::bf16) {
+      view.write<bf16>()[i] = round_to_bf16(x);
+    } else {
+      view.write<float>()[i] = x;
+    }
+  }
+  return view;
+}
+
+View CaseMemory::tokens(int64_t length, int64_t below) {
+  const View view = space(Type::i32, length);
+  const uint64_t key = buffers_.size();
+  for (int64_t i = 0; i < length; ++i) {
+    const uint64_t bits = random_bits(key, static_cast<uint64_t>(i));
+    view.write<int32_t>()[i] = static_cast<int32_t>(bits % static_cast<uint64_t>(below));
+  }
+  return view;
+}
+
+Bytes CaseMemory::bytes() const {
+  Bytes all;
+  for (const Buffer& buffer : buffers_) all += buffer.all().bytes();
+  return all;
+}
+
+HashSum CaseMemory::digest() const {
+  HashSum sum = hash_sum_;
+  uint64_t index = 0;
+  for (const Buffer& buffer : buffers_) {
+    const View view = buffer.all();
+    for (int64_t i = 0; i < view.length().n; ++i, ++index) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, static_cast<const char*>(view.raw()) + i * size_of(view.type()).n,
+                  static_cast<size_t>(size_of(view.type()).n));
+      sum += hash_element(index, bits);
+    }
+  }
+  for (const int64_t limb : exact_sum_.limbs()) sum += hash_element(index++, static_cast<uint32_t>(limb));
+  return sum;
+}
+
+namespace {
+
+Gemm gemm(CaseMemory& memory, int64_t m, int64_t n, int64_t k, Type b_type) {
+  Gemm call;
+  call.a = memory.numbers(Type::f32, m * k);
+  call.b = memory.numbers(b_type, k * n);
+  call.m = m;
+  call.n = n;
+  call.k = k;
+  return call;
+}
+
+// Rows times a weight that is stored output by input.
+template <Type weights>
+Call gemm_forward(CaseMemory& memory, const CaseSizes& s) {
+  Gemm call = gemm(memory, s.rows(), 4 * s.width, s.width, weights);
+  call.b_stored = Transpose::yes;
+  call.c = memory.space(Type::f32, s.rows() * 4 * s.width);
+  return call;
+}
+
+template <Type weights>
+Call gemm_input_gradient(CaseMemory& memory, const CaseSizes& s) {
+  Gemm call = gemm(memory, s.rows(), s.width, 4 * s.width, weights);
+  call.c = memory.space(Type::f32, s.rows() * s.width);
+  return call;
+}
+
+Call gemm_weight_gradient(CaseMemory& memory, const CaseSizes& s) {
+  Gemm call = gemm(memory, 4 * s.width, s.width, s.rows(), Type::f32);
+  call.a_stored = Transpose::yes;
+  call.c = memory.numbers(Type::f32, 4 * s.width * s.width);
+  call.write = Write::accumulate;
+  return call;
+}
+
+Call add_bias(CaseMemory& memory, const CaseSizes& s) {
+  AddBias call;
+  call.x = memory.numbers(Type::f32, s.rows() * s.width);
+  call.bias = memory.numbers(Type::bf16, s.width);
+  call.y = memory.space(Type::f32, s.rows() * s.width);
+  call.rows = s.rows();
+  call.columns = s.width;
+  return call;
+}
+
+Call bias_backward(CaseMemory& memory, const CaseSizes& s) {
+  BiasBackward call;
+  call.dy = memory.numbers(Type::f32, s.rows() * s.width);
+  call.dbias = memory.space(Type::f32, s.width);
+  call.rows = s.rows();
+  call.columns = s.width;
+  return call;
+}
+
+Call layer_norm(CaseMemory& memory, const CaseSizes& s) {
+  LayerNormForward call;
+  call.x = memory.numbers(Type::f32, s.rows() * s.width);
+  call.gain = memory.numbers(Type::bf16, s.width, 0.1F, 1.0F);
+  call.bias = memory.numbers(Type::bf16, s.width);
+  call.y = memory.space(Type::f32, s.rows() * s.width);
+  call.mean = memory.space(Type::f32, s.rows());
+  call.rstd = memory.space(Type::f32, s.rows());
+  call.rows = s.rows();
+  call.width = s.width;
+  return call;
+}
+
+Call layer_norm_backward(CaseMemory& memory, const CaseSizes& s) {
+  LayerNormBackward call;
+  call.x = memory.numbers(Type::f32, s.rows() * s.width);
+  call.gain = memory.numbers(Type::bf16, s.width, 0.1F, 1.0F);
+  call.mean = memory.numbers(Type::f32, s.rows(), 0.01F);
+  call.rstd = memory.numbers(Type::f32, s.rows(), 0.01F, 1.0F);
+  call.dy = memory.numbers(Type::f32, s.rows() * s.width);
+  call.dx = memory.numbers(Type::f32, s.rows() * s.width);
+  call.dgain = memory.space(Type::f32, s.width);
+  call.dbias = memory.space(Type::f32, s.width);
+  call.rows = s.rows();
+  call.width = s.width;
+  return call;
+}
+
+Call attention(CaseMemory& memory, const CaseSizes& s) {
+  AttentionForward call;
+  call.qkv = memory.numbers(Type::f32, s.rows() * 3 * s.width);
+  call.out = memory.space(Type::f32, s.rows() * s.width);
+  call.row_max = memory.space(Type::f32, s.rows() * s.heads);
+  call.row_sum = memory.space(Type::f32, s.rows() * s.heads);
+  call.batch = s.batch;
+  call.sequence = s.sequence;
+  call.width = s.width;
+  call.heads = s.heads;
+  return call;
+}
+
+Call attention_backward(CaseMemory& memory, const CaseSizes& s) {
+  AttentionBackward call;
+  call.qkv = memory.numbers(Type::f32, s.rows() * 3 * s.width);
+  call.row_max = memory.numbers(Type::f32, s.rows() * s.heads, 0.1F, 3.0F);
+  call.row_sum = memory.numbers(Type::f32, s.rows() * s.heads, 1.0F, 20.0F);
+  call.dout = memory.numbers(Type::f32, s.rows() * s.width);
+  call.dqkv = memory.space(Type::f32, s.rows() * 3 * s.width);
+  call.batch = s.batch;
+  call.sequence = s.sequence;
+  call.width = s.width;
+  call.heads = s.heads;
+  return call;
+}
+
+Call gelu(CaseMemory& memory, const CaseSizes& s) {
+  GeluForward call;
+  call.x = memory.numbers(Type::f32, s.rows() * 4 * s.width);
+  call.y = memory.space(Type::f32, s.rows() * 4 * s.width);
+  return call;
+}
+
+Call gelu_backward(CaseMemory& memory, const CaseSizes& s) {
+  GeluBackward call;
+  call.x = memory.numbers(Type::f32, s.rows() * 4 * s.width);
+  call.dy = memory.numbers(Type::f32, s.rows() * 4 * s.width);
+  call.dx = memory.space(Type::f32, s.rows() * 4 * s.width);
+  return call;
+}
+
+Call add(CaseMemory& memory, const CaseSizes& s) {
+  Add call;
+  call.a = memory.numbers(Type::f32, s.rows() * s.width);
+  call.b = memory.numbers(Type::f32, s.rows() * s.width);
+  call.y = memory.space(Type::f32, s.rows() * s.width);
+  return call;
+}
+
+Call embedding(CaseMemory& memory, const CaseSizes& s) {
+  EmbeddingForward call;
+  call.tokens = memory.tokens(s.rows(), s.vocabulary);
+  call.token = memory.numbers(Type::bf16, s.vocabulary * s.width);
+  call.position = memory.numbers(Type::bf16, s.sequence * s.width);
+  call.x = memory.space(Type::f32, s.rows() * s.width);
+  call.rows = s.rows();
+  call.sequence = s.sequence;
+  call.width = s.width;
+  return call;
+}
+
+Call embedding_backward(CaseMemory& memory, const CaseSizes& s) {
+  EmbeddingBackward call;
+  call.tokens = memory.tokens(s.rows(), s.vocabulary);
+  call.dx = memory.numbers(Type::f32, s.rows() * s.width);
+  call.dtoken = memory.space(Type::f32, s.vocabulary * s.width);
+  call.dposition = memory.space(Type::f32, s.sequence * s.width);
+  call.rows = s.rows();
+  call.sequence = s.sequence;
+  call.width = s.width;
+  return call;
+}
+
+Call cross_entropy(CaseMemory& memory, const CaseSizes& s) {
+  CrossEntropyForward call;
+  call.logits = memory.numbers(Type::f32, s.rows() * s.vocabulary);
+  call.targets = memory.tokens(s.rows(), s.vocabulary);
+  call.row_max = memory.space(Type::f32, s.rows());
+  call.row_sum = memory.space(Type::f32, s.rows());
+  call.row_loss = memory.space(Type::f32, s.rows());
+  call.loss = memory.space(Type::f32, 1);
+  call.rows = s.rows();
+  call.vocabulary = s.vocabulary;
+  return call;
+}
+
+Call cross_entropy_backward(CaseMemory& memory, const CaseSizes& s) {
+  CrossEntropyBackward call;
+  call.logits = memory.numbers(Type::f32, s.rows() * s.vocabulary);
+  call.targets = memory.tokens(s.rows(), s.vocabulary);
+  call.row_max = memory.numbers(Type::f32, s.rows(), 0.1F, 3.0F);
+  call.row_sum = memory.numbers(Type::f32, s.rows(), 1.0F, 20.0F);
+  call.rows = s.rows();
+  call.vocabulary = s.vocabulary;
+  return call;
+}
+
+template <Type from, Type to>
+Call cast(CaseMemory& memory, const CaseSizes& s) {
+  Cast call;
+  call.from = memory.numbers(from, s.parameters);
+  call.to = memory.space(to, s.parameters);
+  return call;
+}
+
+template <int inputs, Type type>
+Call fold(CaseMemory& memory, const CaseSizes& s) {
+  Fold call;
+  for (int i = 0; i < inputs; ++i) call.inputs.push_back(memory.numbers(type, s.parameters));
+  call.out = memory.space(type, s.parameters);
+  call.divisor = 3.0F;
+  return call;
+}
+
+template <Type grads>
+Call adamw(CaseMemory& memory, const CaseSizes& s) {
+  AdamW call;
+  call.grads = memory.numbers(grads, s.parameters);
+  call.master = memory.numbers(Type::f32, s.parameters);
+  call.m = memory.numbers(Type::f32, s.parameters, 0.1F);
+  call.v = memory.numbers(Type::f32, s.parameters, 0.1F, 1.0F);
+  call.clip = 0.75F;
+  call.lr = 3e-4F;
+  call.beta1 = 0.9F;
+  call.beta2 = 0.95F;
+  call.epsilon = 1e-8F;
+  call.decay = 0.1F;
+  call.correction1 = 0.19F;
+  call.correction2 = 0.0975F;
+  return call;
+}
+
+template <Type grads>
+Call square_sum(CaseMemory& memory, const CaseSizes& s) {
+  SquareSum call;
+  call.grads = memory.numbers(grads, s.parameters);
+  call.sum = memory.exact_sum();
+  return call;
+}
+
+template <Type type>
+Call hash(CaseMemory& memory, const CaseSizes& s) {
+  HashRun call;
+  call.x = memory.numbers(type, s.parameters);
+  call.kind = HashKind::master;
+  call.logical = 12345;
+  call.sum = memory.hash_sum();
+  return call;
+}
+
+Call initialize(CaseMemory& memory, const CaseSizes& s) {
+  Initialize call;
+  call.x = memory.space(Type::f32, s.parameters);
+  call.init = Init::normal;
+  call.scale = 0.02F;
+  call.key = 7;
+  call.first = 1001;
+  return call;
+}
+
+template <Type grads>
+Call synthetic_gradient(CaseMemory& memory, const CaseSizes& s) {
+  SyntheticGradient call;
+  call.grads = memory.space(grads, s.parameters);
+  call.key = 9;
+  call.first = 1001;
+  return call;
+}
+
+constexpr KernelCase kCases[] = {
+    {.name = "gemm forward", .make = gemm_forward<Type::f32>},
+    {.name = "gemm forward bf16", .make = gemm_forward<Type::bf16>},
+    {.name = "gemm input gradient", .make = gemm_input_gradient<Type::f32>},
+    {.name = "gemm input gradient bf16", .make = gemm_input_gradient<Type::bf16>},
+    {.name = "gemm weight gradient", .make = gemm_weight_gradient},
+    {.name = "add bias", .make = add_bias},
+    {.name = "bias backward", .make = bias_backward},
+    {.name = "layer norm", .make = layer_norm},
+    {.name = "layer norm backward", .make = layer_norm_backward},
+    {.name = "attention", .make = attention},
+    {.name = "attention backward", .make = attention_backward},
+    {.name = "gelu", .make = gelu},
+    {.name = "gelu backward", .make = gelu_backward},
+    {.name = "add", .make = add},
+    {.name = "embedding", .make = embedding},
+    {.name = "embedding backward", .make = embedding_backward},
+    {.name = "cross entropy", .make = cross_entropy},
+    {.name = "cross entropy backward", .make = cross_entropy_backward},
+    {.name = "cast to bf16", .make = cast<Type::f32, Type::bf16>},
+    {.name = "cast to fp32", .make = cast<Type::bf16, Type::f32>},
+    {.name = "fold of 2", .make = fold<2, Type::f32>},
+    {.name = "fold of 8 bf16", .make = fold<8, Type::bf16>},
+    {.name = "divide", .make = fold<1, Type::f32>},
+    {.name = "adamw", .make = adamw<Type::f32>},
+    {.name = "adamw bf16", .make = adamw<Type::bf16>},
+    {.name = "square sum", .make = square_sum<Type::f32>},
+    {.name = "square sum bf16", .make = square_sum<Type::bf16>},
+    {.name = "hash", .make = hash<Type::f32>},
+    {.name = "hash bf16", .make = hash<Type::bf16>},
+    {.name = "initialize", .make = initialize},
+    {.name = "synthetic gradient", .make = synthetic_gradient<Type::f32>},
+    {.name = "synthetic gradient bf16", .make = synthetic_gradient<Type::bf16>},
+};
+
+}  // namespace
+
+std::span<const KernelCase> kernel_cases() { return kCases; }
+
+}  // namespace zp::kernels
