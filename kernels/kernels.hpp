@@ -169,7 +169,7 @@ struct HashRun {
   HashSum* sum = nullptr;
 };
 
-// x = initial values of elements first … of a tensor: normal from (key, element), ones or zeros; fp32.
+// x = initial values of elements first … of a tensor: random_normal(key, element, scale), ones or zeros; fp32.
 // Elements: length.
 struct Initialize {
   View x;
@@ -179,8 +179,8 @@ struct Initialize {
   int64_t first = 0;
 };
 
-// The synthetic model's gradient of elements first … : dyadic numbers k/8, |k| ≤ 8, k from (key, element), where key
-// comes from (seed, step, micro-batch).   Elements: length.
+// The synthetic model's gradient of elements first … : dyadic numbers k/8, k = floor(17·u/2³²) - 8, where u is the upper
+// half of random_bits(key, element) and key comes from (seed, step, micro-batch).   Elements: length.
 struct SyntheticGradient {
   View grads;  // the recipe's gradient type (k/8 is exact in both)
   uint64_t key = 0;

@@ -1,0 +1,103 @@
+// exp, tanh and log of the contract against the C library in fp64 and extended precision, over samples of
+// every magnitude. The other ISAs give the same bits (elementwise_test, cross_entropy_test).
+#define ZP_ISA portable
+#define ZP_ISA_AVX2 0
+#include "kernels/host/math.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "correctness/kernels/naive.hpp"
+
+namespace zp::kernels {
+namespace {
+
+// Distance in units of the last place that a binary32 near `exact` has.
+double ulps(float got, double exact) {
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  return std::abs(got - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+
+struct Worst {
+  double ulps = 0.0;
+  float at = 0.0F;
+};
+
+// f over every `step`-th float of [first, last] (bit patterns, both of one sign).
+template <class Got, class Exact>
+Worst worst(float first, float last, uint32_t step, Got got, Exact exact) {
+  Worst out;
+  const auto end = std::bit_cast<uint32_t>(last);
+  for (uint64_t bits = std::bit_cast<uint32_t>(first); bits <= end; bits += step) {
+    const auto x = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    const double error = ulps(got(x), exact(static_cast<double>(x)));
+    if (error > out.ulps) out = {error, x};
+  }
+  return out;
+}
+
+float exp_of(float x) { return portable::exp(x); }
+float tanh_of(float x) { return portable::tanh(x); }
+
+TEST(Exp, IsWithinOneAndAHalfUlps) {
+  const auto exact = [](double x) { return std::exp(x); };
+  for (const auto& [first, last] : {std::pair{0.0F, 88.72F}, std::pair{-0.0F, -104.0F}}) {
+    const Worst w = worst(first, last, 4099, exp_of, exact);
+    EXPECT_LE(w.ulps, 1.5) << std::hexfloat << w.at;
+    EXPECT_GT(w.ulps, 0.5);  // the sample does find errors
+  }
+}
+
+TEST(Exp, EndsInZeroAndInfinity) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(exp_of(-0.0F), 1.0F);
+  EXPECT_EQ(exp_of(-104.5F), 0.0F);
+  EXPECT_EQ(exp_of(-1e30F), 0.0F);
+  EXPECT_EQ(exp_of(-kInfinity), 0.0F);
+  EXPECT_EQ(exp_of(88.73F), kInfinity);
+  EXPECT_EQ(exp_of(1e30F), kInfinity);
+}
+
+TEST(Tanh, IsWithinOneAndAHalfUlpsAndOdd) {
+  const auto exact = [](double x) { return std::tanh(x); };
+  const Worst w = worst(0.0F, 1e30F, 4099, tanh_of, exact);
+  EXPECT_LE(w.ulps, 1.5) << std::hexfloat << w.at;
+  EXPECT_GT(w.ulps, 0.5);
+  for (float x = 0x1p-140F; x < 1e20F; x *= 1.37F) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(tanh_of(-x)), std::bit_cast<uint32_t>(-tanh_of(x))) << x;
+  }
+  EXPECT_EQ(std::bit_cast<uint32_t>(tanh_of(-0.0F)), 0x80000000U);
+  EXPECT_EQ(tanh_of(1e30F), 1.0F);
+}
+
+TEST(Log, IsCorrectlyRounded) {
+  const auto wrong = [](float first, float last, uint32_t step) {
+    int64_t count = 0;
+    for (uint64_t b = std::bit_cast<uint32_t>(first); b <= std::bit_cast<uint32_t>(last); b += step) {
+      const auto x = std::bit_cast<float>(static_cast<uint32_t>(b));
+      if (portable::log(x) != naive::logarithm(x)) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(wrong(0x1p-149F, std::numeric_limits<float>::max(), 4099), 0);
+  EXPECT_EQ(wrong(0.99F, 1.01F, 17), 0);
+  EXPECT_EQ(wrong(1.0F, 1.0001F, 1), 0);
+  EXPECT_EQ(std::bit_cast<uint32_t>(portable::log(1.0F)), 0U);
+}
+
+TEST(Lanes, GiveTheBitsOfThirtyTwoSumsForEveryLength) {
+  std::vector<float> x;
+  for (int64_t n = 0; n < 200; ++n) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(portable::row_sum(x.data(), n)),
+              std::bit_cast<uint32_t>(naive::sum_in_lanes(x.data(), n)))
+        << n;
+    x.push_back(1.0F / static_cast<float>(n + 1) * (n % 7 == 0 ? 1000.0F : 1.0F));
+  }
+}
+
+}  // namespace
+}  // namespace zp::kernels
