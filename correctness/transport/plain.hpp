@@ -3,6 +3,8 @@
 // that can only fold.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <map>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "harness/transport/transport.hpp"
 
 namespace zp::plain {
+
+inline constexpr size_t kMostPlaces = 8;
 
 // The kernels that a transport needs.
 class FoldOnly final : public kernels::Table {
@@ -25,15 +29,15 @@ class FoldOnly final : public kernels::Table {
 
  private:
   static float folded(const kernels::Fold& fold, int64_t i) {
-    std::vector<float> terms;
-    for (const View& input : fold.inputs) terms.push_back(load(input, i));
-    while (terms.size() > 1) {
+    std::array<float, kMostPlaces> terms{};
+    for (size_t t = 0; t < fold.inputs.size(); ++t) terms.at(t) = load(fold.inputs[t], i);
+    for (size_t count = fold.inputs.size(); count > 1;) {
       size_t half = 1;
-      while (half * 2 < terms.size()) half *= 2;
-      for (size_t t = half; t < terms.size(); ++t) terms[t - half] += terms[t];
-      terms.resize(half);
+      while (half * 2 < count) half *= 2;
+      for (size_t t = half; t < count; ++t) terms[t - half] += terms[t];
+      count = half;
     }
-    return terms.front();
+    return terms[0];
   }
   static float load(const View& view, int64_t i) {
     return view.type() == Type::bf16 ? widen(view.read<bf16>()[i]) : view.read<float>()[i];
@@ -79,10 +83,10 @@ inline void put(const View& view, int64_t i, int place, int64_t element) {
 // wire's type; direct rounds none. The quotient is rounded once, to the result's type.
 inline uint64_t sum_bits(Algorithm algorithm, Type wire, Type result, int world, int64_t element,
                          float divisor) {
-  std::vector<float> sums;
+  std::array<float, kMostPlaces> sums{};
   for (int place = 0; place < world; ++place) {
     const float x = value(place, element);
-    sums.push_back(wire == Type::bf16 ? widen(round_to_bf16(x)) : x);
+    sums.at(static_cast<size_t>(place)) = wire == Type::bf16 ? widen(round_to_bf16(x)) : x;
   }
   for (int count = world; count > 1;) {
     int half = 1;

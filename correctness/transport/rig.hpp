@@ -1,6 +1,7 @@
 // One rank's rig for the transport tests, and which worlds each row of the table can have in this process.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 

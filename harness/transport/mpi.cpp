@@ -304,6 +304,7 @@ class MpiControl final : public Control {
   int world() const override { return lines_->world; }
 
   std::vector<std::string> all_gather(const std::string& mine) override {
+    lines_->check_failure();
     Mail mail(*lines_, next_tag());
     each_other([&](int peer) {
       mail.send(mine, peer);
@@ -317,6 +318,7 @@ class MpiControl final : public Control {
   }
 
   std::string broadcast(const std::string& from_rank0) override {
+    lines_->check_failure();
     Mail mail(*lines_, next_tag());
     if (rank() == 0) {
       each_other([&](int peer) { mail.send(from_rank0, peer); });

@@ -159,6 +159,7 @@ class Board {
   // One collective call: every rank brings its text (only rank 0 in a broadcast) and gets all.
   std::vector<std::string> exchange(int rank, int64_t number, bool from_all, const std::string& mine,
                                     Clock::duration timeout) {
+    failure.rethrow();
     std::unique_lock lock(mutex_);
     Call& call = calls_[number];
     if (call.texts.empty()) {

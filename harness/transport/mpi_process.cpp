@@ -1,0 +1,83 @@
+// MPI_Init_thread once a process, MPI_Finalize at its end, errors as text.
+#include "harness/transport/mpi_process.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "harness/transport/transport.hpp"
+
+namespace zp::transport {
+namespace {
+
+bool mpi_runs() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+}  // namespace
+
+void check_mpi(int result, const char* call) {
+  if (result == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(result, text.data(), &length);
+  fail(Exit::transport, std::string(call) + ": " + text.data());
+}
+
+void start_mpi() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  require(finalized == 0, "MPI is not used after its end");
+  if (!mpi_runs()) {
+    int level = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+    require(level >= MPI_THREAD_FUNNELED, "MPI allows other threads beside the one that calls it");
+  }
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+// The size of the job must be what was asked for; several processes that each form a job of one are a
+// mistake.
+void check_world(int world) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  if (size == 1 && launched_world() > 1) {
+    fail(Exit::usage,
+         "the launcher started " + std::to_string(launched_world()) +
+             " processes, but each believes it is alone: start them with the mpirun of the MPI library "
+             "that this program was built with (Slurm: srun --mpi=pmix)");
+  }
+  if (size != world) {
+    fail(Exit::usage, "transport mpi: " + std::to_string(world) + " ranks were asked for, but the job has " +
+                          std::to_string(size) + " processes: start it with mpirun -n " +
+                          std::to_string(world));
+  }
+}
+
+}  // namespace zp::transport
+
+namespace zp {
+
+void end_processes(Exit code) {
+  std::fflush(nullptr);
+  if (transport::mpi_runs()) {
+    if (code != Exit::pass) {
+      // MPI_Finalize waits for every rank; one that hangs must not hold the others.
+      std::thread([code] {
+        std::this_thread::sleep_for(std::chrono::seconds(5));
+        _exit(static_cast<int>(code));
+      }).detach();
+    }
+    MPI_Finalize();
+  }
+  std::exit(static_cast<int>(code));
+}
+
+}  // namespace zp
