@@ -39,14 +39,15 @@ TEST(VerdictTable, ShowsTheNumbersOfAProvedStageBesideItsVerdicts) {
   EXPECT_FALSE(has(text, "INJECTED"));
 }
 
-TEST(VerdictTable, ShowsOneWholeHashWhereAllStagesEndOnIt) {
+TEST(VerdictTable, ShowsEveryDistinctHashWholeAndWhoEndedOnIt) {
   RunResult run = sample_run();
-  EXPECT_TRUE(has(verdict_table(run), "hash fedcba98765432100123456789abcdef  one for all stages\n"));
+  EXPECT_TRUE(has(verdict_table(run), "hash fedcba98765432100123456789abcdef  one for all\n"));
   EXPECT_TRUE(has(verdict_table(run), run.settings.hash_case));
   run.stages[4].hash.low += 1;
   const std::string text = verdict_table(run);
-  EXPECT_FALSE(has(text, "one for all stages"));
+  EXPECT_FALSE(has(text, "one for all"));
   EXPECT_TRUE(has(text, "hash fedcba98765432100123456789abcdf0  zero3\n")) << text;
+  EXPECT_TRUE(has(text, "abcdef  ddp, zero1, zero1-allreduce, zero2, zero3-keep, reference\n")) << text;
 }
 
 TEST(VerdictTable, ShowsInvalidInsteadOfTheRateOfARefutedStage) {

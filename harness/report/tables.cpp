@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/report/statistics.hpp"
 #include "harness/report/text_table.hpp"
 
@@ -79,25 +81,29 @@ std::string header(const RunSettings& s) {
   return text + "\n";
 }
 
-// One line where all stages that ran ended on one hash; otherwise one per stage.
+// The hashes of the stages that ran, and of the references: one line for every distinct hash, with who ended
+// on it.
 std::string hashes(const RunResult& run) {
-  const StageResult* first = nullptr;
-  bool one = true;
-  for (const StageResult& stage : run.stages) {
-    if (stage.steps_done == 0) continue;
-    if (first == nullptr) first = &stage;
-    one = one && stage.hash == first->hash;
-  }
-  if (first == nullptr) return "";
-  std::string text;
-  if (one) {
-    text = paragraph("hash ", hash_text(first->hash) + (run.stages.size() > 1 ? "  one for all stages" : ""));
-  } else {
-    for (const StageResult& stage : run.stages) {
-      if (stage.steps_done > 0) text += paragraph("hash ", hash_text(stage.hash) + "  " + stage.stage);
+  std::vector<std::pair<std::string, std::vector<std::string>>> owners;
+  const auto add = [&](const HashSum& hash, const std::string& owner) {
+    const std::string text = hash_text(hash);
+    const auto found = std::ranges::find_if(owners, [&](const auto& line) { return line.first == text; });
+    if (found != owners.end()) {
+      found->second.push_back(owner);
+    } else {
+      owners.push_back({text, {owner}});
     }
+  };
+  for (const StageResult& stage : run.stages) {
+    if (stage.steps_done > 0) add(stage.hash, stage.stage);
   }
-  for (const HashSum& hash : run.reference_hash) text += paragraph("hash ", hash_text(hash) + "  reference");
+  for (const HashSum& hash : run.reference_hash) add(hash, "reference");
+  std::string text;
+  for (const auto& [hash, names] : owners) {
+    const bool all = owners.size() == 1 && names.size() > 1;
+    text += paragraph("hash ", fmt::format("{}  {}", hash,
+                                           all ? "one for all" : fmt::format("{}", fmt::join(names, ", "))));
+  }
   if (!run.settings.hash_case.empty()) text += paragraph("     ", run.settings.hash_case);
   return text;
 }

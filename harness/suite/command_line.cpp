@@ -25,9 +25,7 @@ struct OptionRow {
 constexpr std::array kVerifyOptions{
     OptionRow{"--ranks", "N", "ranks (default: the launcher's, else 4 threads)"},
     OptionRow{"--stages", "LIST", "all, or of ddp,zero1,zero1-allreduce,zero2,zero3,zero3-keep"},
-    OptionRow{"--model", "NAME",
-              "tiny (default), small, synthetic, or layers=2,width=48,heads=3,"
-              "positions=32,vocabulary=256"},
+    OptionRow{"--model", "NAME", "tiny (default), small, synthetic, or shapes as below"},
     OptionRow{"--data", "FILE", "text to train on, byte by byte (default: a synthetic corpus)"},
     OptionRow{"--steps", "N", "optimizer steps (default 3)"},
     OptionRow{"--micro-batches", "M", "of a step, over all ranks (default: a multiple of N, at least 8)"},
@@ -49,7 +47,7 @@ constexpr std::array kVerifyOptions{
 
 constexpr std::array kPlanOptions{
     OptionRow{"--params", "X", "parameters, such as 7e9; or"},
-    OptionRow{"--model", "NAME", "a model's exact shapes: tiny, small, synthetic, or layers=...,width=..."},
+    OptionRow{"--model", "NAME", "a model's exact shapes: tiny, small, synthetic, or shapes as below"},
     OptionRow{"--ranks", "N", "ranks (required)"},
     OptionRow{"--recipe", "NAME", "bf16-fp32grad (default) or bf16"},
     OptionRow{"--micro-steps", "A", "micro-batches of a rank in a step (default 1)"},
@@ -108,10 +106,11 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   add_options(*verify, kVerifyOptions);
   add_options(*plan, kPlanOptions);
   app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
-  verify->footer(
-      "Faults: bitflip skip-gather double-average extra-message keep-gradients extra-compute\n"
-      "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
-  plan->footer("Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
+  const std::string shapes = "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256\n";
+  verify->footer(shapes +
+                 "Faults: bitflip skip-gather double-average extra-message keep-gradients extra-compute\n"
+                 "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
+  plan->footer(shapes + "Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
 
   std::vector<std::string> reversed(args.rbegin(), args.rend());  // as the library wants them
   try {

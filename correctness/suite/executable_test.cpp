@@ -1,0 +1,153 @@
+// The executable as a user meets it: what it prints where, and what it returns, alone and under a launcher.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Executable : public testing::Test {
+ protected:
+  Executable() {
+    std::string name = (fs::temp_directory_path() / "zp_executable_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Executable() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  // Runs a shell command in which ZP stands for the executable.
+  Outcome shell(std::string command) const {
+    for (size_t at = 0; (at = command.find("ZP ", at)) != std::string::npos;) {
+      command.replace(at, 2, ZP_EXECUTABLE);
+    }
+    const int status = std::system(("( " + command + " ) >" + file("out") + " 2>" + file("err")).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(file("out")), text_of(file("err"))};
+  }
+
+  // A job of `ranks` processes; mpirun's own remarks go nowhere, what a rank says and returns is kept per
+  // rank.
+  std::vector<int> launch(int ranks, const std::string& options) const {
+    const std::string script = "r=$OMPI_COMM_WORLD_RANK; " ZP_EXECUTABLE " " + options + " 2>" +
+                               file("err.$r") + "; echo $? >" + file("code.$r");
+    shell(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+        "OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 " ZP_MPIEXEC " -n " +
+        std::to_string(ranks) + " sh -c '" + script + "'");
+    std::vector<int> codes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string code = text_of(file("code." + std::to_string(rank)));
+      codes.push_back(code.empty() ? -1 : std::stoi(code));
+    }
+    return codes;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+int lines_in(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
+
+TEST_F(Executable, SaysBadInputInOneLineOnStandardErrorAndReturnsSix) {
+  const Outcome bad = shell("ZP verify --stages zero4");
+  EXPECT_EQ(bad.code, 6);
+  EXPECT_EQ(bad.out, "");
+  EXPECT_EQ(lines_in(bad.err), 1) << bad.err;
+  EXPECT_TRUE(bad.err.starts_with("zeroproof: --stages: 'zero4'")) << bad.err;
+}
+
+TEST_F(Executable, ReturnsFiveForWhatCannotBeHadHere) {
+  const Outcome bad = shell("ZP verify --ranks 3 --algorithm halving");
+  EXPECT_EQ(bad.code, 5);
+  EXPECT_EQ(lines_in(bad.err), 1) << bad.err;
+}
+
+TEST_F(Executable, RefusesAMissingOrEmptyOrTooShortDataFile) {
+  std::ofstream(file("empty.txt")).close();
+  std::ofstream(file("short.txt")) << "four";
+  for (const std::string name : {"missing.txt", "empty.txt", "short.txt"}) {
+    const Outcome bad = shell("ZP verify --ranks 2 --data " + file(name));
+    EXPECT_EQ(bad.code, 6) << bad.err;
+    EXPECT_EQ(lines_in(bad.err), 1) << bad.err;
+    EXPECT_NE(bad.err.find(name), std::string::npos) << bad.err;
+    EXPECT_EQ(bad.out, "");
+  }
+}
+
+TEST_F(Executable, EndsEveryLaunchedRankOnBadInputAndLetsOnlyTheFirstSpeak) {
+  EXPECT_EQ(launch(3, "verify --recipe fp16"), (std::vector<int>{6, 6, 6}));
+  EXPECT_EQ(lines_in(text_of(file("err.0"))), 1) << text_of(file("err.0"));
+  EXPECT_EQ(text_of(file("err.1")), "");
+  EXPECT_EQ(text_of(file("err.2")), "");
+}
+
+TEST_F(Executable, RefusesSeveralProcessesThatEachBelieveTheyAreAlone) {
+  EXPECT_EQ(launch(2, "verify --transport threads"), (std::vector<int>{6, 6}));
+  EXPECT_NE(text_of(file("err.0")).find("believe they are alone"), std::string::npos)
+      << text_of(file("err.0"));
+}
+
+TEST_F(Executable, ProvesEveryStageAndLeavesRecordsThatKeepToTheirSchema) {
+  const Outcome good = shell("ZP verify --ranks 2 --model tiny --steps 2 --out " + file("run.jsonl"));
+  EXPECT_EQ(good.code, 0) << good.err << good.out;
+  EXPECT_EQ(good.err, "") << "no progress line where standard error is no terminal";
+  EXPECT_NE(good.out.find("24 claims proved, 0 refuted; exit 0"), std::string::npos) << good.out;
+  const Outcome read =
+      shell("python3 " ZP_SOURCE "/correctness/suite/check_records.py " ZP_SOURCE "/results/schema.md " +
+            file("run.jsonl"));
+  EXPECT_EQ(read.code, 0) << read.out << read.err;
+  EXPECT_EQ(read.out, "7 records, zeroproof/run/1, zeroproof/stage/1\n");
+  const Outcome again = shell("ZP verify --ranks 2 --model tiny --steps 2 --out " + file("run.jsonl"));
+  EXPECT_EQ(again.code, 6) << "a record is never overwritten silently";
+}
+
+TEST_F(Executable, RecordsARefutedStageWithoutARate) {
+  const Outcome bad =
+      shell("ZP verify --ranks 2 --model tiny --steps 2 --stages zero1 --inject bitflip --out " +
+            file("run.jsonl"));
+  EXPECT_EQ(bad.code, 7) << bad.err << bad.out;
+  EXPECT_NE(bad.out.find("INVALID"), std::string::npos) << bad.out;
+  EXPECT_NE(bad.out.find("INJECTED bitflip"), std::string::npos) << bad.out;
+  const std::string record = text_of(file("run.jsonl"));
+  EXPECT_NE(record.find(R"("tokens_per_s":null)"), std::string::npos) << record;
+  EXPECT_NE(record.find(R"("injected":"bitflip")"), std::string::npos) << record;
+}
+
+TEST_F(Executable, PlansWhatARunIsThenHeldTo) {
+  const Outcome plan =
+      shell("ZP plan --model tiny --ranks 2 --micro-steps 4 --threads 1 --out " + file("plan.jsonl"));
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  const Outcome run = shell(
+      "ZP verify --ranks 2 --model tiny --micro-batches 8 --threads 1 --steps 1 --out " + file("run.jsonl"));
+  EXPECT_EQ(run.code, 0) << run.err;
+  const std::string compare =
+      "import json,sys; p=json.loads(open(sys.argv[1]).readline()); r=[json.loads(l) for l in "
+      "open(sys.argv[2])][1:]; "
+      "a=[(s[\"stage\"],s[\"peak_bytes\"],sum(v[\"bytes\"] for v in s[\"sent_by_purpose\"].values())) "
+      "for s in p[\"exact\"][\"stages\"]]; "
+      "b=[(s[\"stage\"],s[\"peak_bytes\"],s[\"sent_bytes\"]) for s in r]; sys.exit(print(a,b) or a!=b)";
+  const Outcome same = shell("python3 -c '" + compare + "' " + file("plan.jsonl") + " " + file("run.jsonl"));
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  const Outcome read =
+      shell("python3 " ZP_SOURCE "/correctness/suite/check_records.py " ZP_SOURCE "/results/schema.md " +
+            file("plan.jsonl"));
+  EXPECT_EQ(read.code, 0) << read.out << read.err;
+}
+
+}  // namespace
