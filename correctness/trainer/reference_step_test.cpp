@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "correctness/trainer/reference_lab.hpp"
+#include "harness/layout/layout.hpp"
+#include "harness/layout/uses.hpp"
 #include "harness/trainer/reference_gpt.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/norm.hpp"
@@ -183,6 +185,51 @@ TEST(ReferenceStep, IsExactOnTheSyntheticModel) {
     other.arithmetic.batching.world = 4;
     other.arithmetic.reduction = Reduction::every_micro_step;
     EXPECT_EQ(Lab(other).step().params, step.params);
+  }
+}
+
+// The two GPTs are written apart; what they share is kernels and names.
+TEST(ReferenceStep, EndsOnTheGradientsAndLossesOfTheModelThatStagesRun) {
+  for (const Recipe& recipe : kRecipes) {
+    const auto config = small_gpt(recipe, 3);
+    Lab lab(config);
+    const Layout layout(model_units(config.model), 1);
+    std::vector<Buffer> weights, grads;
+    for (const UnitLayout& unit : layout.units()) {
+      weights.push_back(lab.device->acquire(Category::params, recipe.params, unit.padded));
+      grads.push_back(lab.device->acquire(Category::grads, recipe.grads, unit.padded));
+      for (const TensorLayout& tensor : unit.tensors) {
+        bf16* to = weights.back().part(tensor.in_unit).write<bf16>();
+        for (const uint32_t bits : lab.reference->bits(HashKind::param, tensor.index)) {
+          *to++ = bf16{static_cast<uint16_t>(bits)};
+        }
+      }
+    }
+    const auto model = make_model(config.model, config.shape, recipe, config.seed, *lab.device, *lab.table);
+    std::vector<HashSum> hashes;
+    double loss = 0.0;
+    for (int number = 0; number < 3; ++number) {
+      const auto& shape = config.shape;
+      model->begin(0, number, corpus().micro_batch(config.seed, 0, number, shape.batch, shape.sequence));
+      for (const Use& use : uses(layout)) {
+        const auto unit = static_cast<size_t>(use.unit);
+        if (use.pass == Pass::forward) model->forward(use.unit, weights[unit].all());
+        if (use.pass == Pass::backward) model->backward(use.unit, weights[unit].all(), grads[unit].all());
+      }
+      loss += static_cast<double>(model->loss());
+      hashes.emplace_back();
+      for (const UnitLayout& unit : layout.units()) {
+        kernels::HashRun call;
+        call.x = grads[static_cast<size_t>(unit.index)].part({{0}, unit.length});
+        call.kind = HashKind::grad;
+        call.logical = unit.logical_begin.n;
+        call.sum = &hashes.back();
+        lab.table->run(call);
+      }
+    }
+    const auto step = lab.step();
+    EXPECT_EQ(step.micro_batch_grads, hashes) << recipe.name;
+    EXPECT_EQ(loss_of(step), loss / 3.0) << recipe.name;
   }
 }
 

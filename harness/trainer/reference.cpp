@@ -206,7 +206,7 @@ class Alone final : public Reference {
     result.loss_bits = std::bit_cast<uint64_t>(loss);
   }
 
-  // The higher side first, so that few partial sums live at once.
+  // The deeper side first, the lower on a tie, so that few partial sums live at once.
   Tensors evaluate(const Sum& sum, const std::function<void()>& progress, ReferenceStep& result) {
     if (sum.is_leaf()) return micro_batch_gradient(sum.micro_batch, progress, result);
     const bool low_first = sum.low->height >= sum.high->height;
