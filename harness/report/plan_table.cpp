@@ -142,11 +142,13 @@ std::string exact_sent(const PlanExact& exact) {
 }
 
 std::string exact_part(const PlanExact& exact) {
-  std::string text =
-      paragraph("", fmt::format("{} exactly: slices padded to 64 elements, micro-batch {} x {} "
-                                "tokens, {} micro-batches a step, {}, {} kernel thread{}",
-                                exact.model, exact.micro_batch_size, exact.sequence, exact.micro_batches,
-                                name_of(exact.algorithm), exact.threads, exact.threads == 1 ? "" : "s"));
+  const std::string tokens =
+      exact.sequence > 0 ? fmt::format(" of {} x {} tokens", exact.micro_batch_size, exact.sequence) : "";
+  std::string text = paragraph(
+      "", fmt::format(
+              "{} exactly: slices padded to 64 elements, {} micro-batches{} a step, {}, {} kernel thread{}",
+              exact.model, exact.micro_batches, tokens, name_of(exact.algorithm), exact.threads,
+              exact.threads == 1 ? "" : "s"));
   text.append(unit_table(exact)).append("\n").append(exact_held(exact));
   text += "each category at its own largest within the step; peak: the largest total\n\n";
   return text + exact_sent(exact) + "by the rank at place 0, per step\n";

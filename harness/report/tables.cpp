@@ -37,9 +37,10 @@ std::string short_number(double number, int decimals) {
 std::vector<std::string> row_of(const StageResult& stage, Wording wording, size_t hash_digits) {
   std::vector<std::string> cells{stage.stage};
   for (const Verdict& verdict : stage.verdicts) cells.push_back(word_for(verdict.finding, wording));
+  const double time_s = stage.refuted() ? 0.0 : median(stage.step_times_s);
   const double rate = stage.refuted() ? 0.0 : tokens_per_s(stage);
   const std::string missing = stage.refuted() ? "INVALID" : "-";
-  cells.push_back(rate > 0 ? short_number(median(stage.step_times_s) * 1e3, 1) : missing);
+  cells.push_back(time_s > 0 ? short_number(time_s * 1e3, 1) : missing);
   cells.push_back(rate > 0 ? fmt::format("{:.0f}", rate) : missing);
   const bool ran = stage.steps_done > 0;
   cells.push_back(ran ? short_number(static_cast<double>(stage.peak.n) / (1 << 20), 2) : "-");
@@ -73,10 +74,11 @@ std::string header(const RunSettings& s) {
       fmt::format("zeroproof {}: {}, {} parameters, {} rank{} ({}), {}", s.version, s.model,
                   with_commas(s.parameters), s.ranks, s.ranks == 1 ? "" : "s", s.transport, s.algorithm);
   text = paragraph("", text);
-  text +=
-      paragraph("", fmt::format("{} steps of {} micro-batches of {} x {} tokens, {}, {}, seed {}, data {}",
-                                s.steps, s.micro_batches, s.micro_batch_size, s.sequence, s.recipe,
-                                s.optimizer, s.seed, s.data));
+  const std::string tokens =
+      s.sequence > 0 ? fmt::format(" of {} x {} tokens", s.micro_batch_size, s.sequence) : "";
+  text += paragraph("", fmt::format("{} step{} of {} micro-batches{}, {}, {}, seed {}, data {}", s.steps,
+                                    s.steps == 1 ? "" : "s", s.micro_batches, tokens, s.recipe, s.optimizer,
+                                    s.seed, s.data));
   if (!s.injected.empty()) text += paragraph("INJECTED ", s.injected);
   return text + "\n";
 }

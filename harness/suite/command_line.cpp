@@ -129,7 +129,11 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
       fail(Exit::usage, fmt::format("{0}: '{1}' is no option; zeroproof {0} --help lists them",
                                     command->get_name(), unknown.front()));
     }
-    if (command == verify) return verify_options(typed(*verify), launch);
+    if (command == verify) {
+      VerifyOptions options = verify_options(typed(*verify), launch);
+      options.args = args;
+      return options;
+    }
     return plan_options(typed(*plan));
   }
   const std::vector<std::string> unknown = app.remaining();

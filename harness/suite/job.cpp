@@ -89,6 +89,7 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.weight_decay = static_cast<double>(job.training.weight_decay);
   s.timeout_s = job.timeout_s;
   for (const std::string& text : options.inject) s.injected += (s.injected.empty() ? "" : " ") + text;
+  s.args = options.args;
   s.hash_case = hash_case(job);
 }
 

@@ -37,6 +37,7 @@ struct VerifyOptions {
   std::string out;  // JSON Lines file, already checked; "": none
   Existing existing = Existing::refuse;
   std::vector<std::string> inject;  // KIND:key=value,… as given
+  std::vector<std::string> args;    // the command line, for the record
 };
 
 inline constexpr int kDefaultRanks = 4;
