@@ -1,5 +1,6 @@
 // Sums of gradients in the order of the fold (design 3.4), and the division by the number of micro-batches.
-// Reads each input once and writes once; the inputs' partial sums stay in registers.
+// Reads each input once and writes once; partial sums stay in the first-level cache, one tile of elements at
+// a time.
 #include <memory>
 
 #include "kernels/host/elements.hpp"
@@ -18,38 +19,63 @@ struct Inputs {
   int64_t count = 0;
 };
 
-template <class Lanes>
-ZP_INLINE F32x8 read_input(Lanes lanes, const Input& input, int64_t i) {
-  return input.f32 != nullptr ? read(lanes, input.f32 + i) : read(lanes, input.half + i);
-}
+constexpr int64_t kTile = 512;
 
-// A few vectors at a time, so that walking the tree costs little.
-template <int vectors>
-struct Sums {
-  F32x8 of[vectors];
-};
-
-// Sum of the inputs j, j + stride, j + 2·stride … The fold adds i + h to i, then folds the first h: read
-// backwards, the sum of all is that of the even and that of the odd inputs, and so on down to single inputs.
-template <int vectors, class Lanes>
-Sums<vectors> sum(Lanes lanes, const Inputs& inputs, int64_t j, int64_t stride, int64_t i) {
-  Sums<vectors> out;
-  if (j + stride >= inputs.count) {
-    for (int k = 0; k < vectors; ++k) out.of[k] = read_input(lanes, inputs.of[j], i + k * kLanes);
-    return out;
+// use(pointer) to element `at` of the input, in its own type.
+template <class Use>
+ZP_INLINE void with_input(const Input& input, int64_t at, Use use) {
+  if (input.f32 != nullptr) {
+    use(input.f32 + at);
+  } else {
+    use(input.half + at);
   }
-  const Sums<vectors> low = sum<vectors>(lanes, inputs, j, 2 * stride, i);
-  const Sums<vectors> high = sum<vectors>(lanes, inputs, j + stride, 2 * stride, i);
-  for (int k = 0; k < vectors; ++k) out.of[k] = low.of[k] + high.of[k];
-  return out;
 }
 
-template <int vectors, class Lanes, class T>
-ZP_INLINE void fold_at(Lanes lanes, const Inputs& inputs, float divisor, T* out, int64_t i) {
-  const Sums<vectors> sums = sum<vectors>(lanes, inputs, 0, 1, i);
-  for (int k = 0; k < vectors; ++k) {
-    const F32x8 x = divisor == 1.0F ? sums.of[k] : sums.of[k] / splat(divisor);
-    write(lanes, out + i + k * kLanes, x);
+void copy(float* tile, int64_t n, const Input& input, int64_t at) {
+  with_input(input, at, [=](const auto* x) {
+    over_lanes(0, n, [=](auto lanes, int64_t i) { write(lanes, tile + i, read(lanes, x + i)); });
+  });
+}
+
+void add(float* tile, int64_t n, const Input& input, int64_t at) {
+  with_input(input, at, [=](const auto* x) {
+    over_lanes(0, n, [=](auto lanes, int64_t i) {
+      write(lanes, tile + i, read(lanes, tile + i) + read(lanes, x + i));
+    });
+  });
+}
+
+// tile = sum of the inputs j, j + stride, j + 2·stride … over n elements from `at`. The fold adds i + h to i,
+// then folds the first h: read backwards, the sum of all is that of the even plus that of the odd inputs, and
+// so on down to single inputs.
+void sum_into(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t j, int64_t stride) {
+  const int64_t high = j + stride;
+  if (high >= inputs.count) {
+    copy(tile, n, inputs.of[j], at);
+    return;
+  }
+  sum_into(tile, n, inputs, at, j, 2 * stride);
+  if (high + 2 * stride >= inputs.count) {
+    add(tile, n, inputs.of[high], at);
+    return;
+  }
+  float other[kTile];
+  sum_into(other, n, inputs, at, high, 2 * stride);
+  add(tile, n, {.f32 = other, .half = nullptr}, 0);
+}
+
+// Every input has been read before the first element is written, so `out` may be one of them.
+template <class T>
+void fold_tile(const Inputs& inputs, float divisor, T* out, int64_t begin, int64_t n) {
+  float tile[kTile];
+  sum_into(tile, n, inputs, begin, 0, 1);
+  const float* sums = tile;
+  if (divisor == 1.0F) {
+    over_lanes(0, n, [=](auto lanes, int64_t i) { write(lanes, out + begin + i, read(lanes, sums + i)); });
+  } else {
+    const F32x8 by = splat(divisor);
+    over_lanes(0, n,
+               [=](auto lanes, int64_t i) { write(lanes, out + begin + i, read(lanes, sums + i) / by); });
   }
 }
 
@@ -74,12 +100,9 @@ void run(HostContext& context, const Fold& call) {
   with_type(call.out.type(), [&](auto zero) {
     auto* out = call.out.write<decltype(zero)>();
     over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
-      constexpr int kVectors = 4;
-      int64_t i = begin;
-      for (; i + kVectors * kLanes <= end; i += kVectors * kLanes) {
-        fold_at<kVectors>(Whole{}, inputs, divisor, out, i);
+      for (int64_t i = begin; i < end; i += kTile) {
+        fold_tile(inputs, divisor, out, i, i + kTile < end ? kTile : end - i);
       }
-      over_lanes(i, end, [=](auto lanes, int64_t at) { fold_at<1>(lanes, inputs, divisor, out, at); });
     });
   });
 }

@@ -18,13 +18,20 @@ ZP_INLINE constexpr uint32_t magnitude_of(const bf16*) { return 0x7fffU; }
 
 template <class T>
 void add_one_by_one(const T* x, int64_t n, uint64_t index, HashSum& sum) {
+  uint64_t low = 0, high = 0;
+  uint32_t largest = 0;
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t bits = bits_at(x + i);
     const HashSum one = hash_element(index + static_cast<uint64_t>(i), bits);
-    sum.low += one.low;
-    sum.high += one.high;
-    sum.finite = sum.finite && (bits & magnitude_of(x)) < infinity_of(x);
+    low += one.low;
+    high += one.high;
+    const uint32_t magnitude = bits & magnitude_of(x);
+    largest = largest < magnitude ? magnitude : largest;
+    asm volatile("");  // keeps g++ 12 from vectorising: with SSE2's products that is four times slower
   }
+  sum.low += low;
+  sum.high += high;
+  sum.finite = sum.finite && largest < infinity_of(x);
 }
 
 #if ZP_ISA_AVX2
