@@ -1,5 +1,5 @@
-// Training text: any file as bytes, or a seeded synthetic corpus. Which tokens a micro-batch holds depends on (seed,
-// step, micro-batch number over the whole job) alone.
+// Training text: any file as bytes, or a seeded synthetic corpus. Which tokens a micro-batch holds depends on
+// (seed, step, micro-batch number over the whole job) alone.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct MicroBatch {
 
 class Corpus {
  public:
-  // The file's bytes are its tokens (vocabulary 256). Throws (usage) for a missing, unreadable or empty file, or one
-  // shorter than a sequence and its next token.
+  // The file's bytes are its tokens (vocabulary 256). Throws (usage) for a missing, unreadable or empty file,
+  // or one shorter than a sequence and its next token.
   static Corpus from_file(const std::string& path, int64_t sequence);
   // A Markov-like text of `length` tokens below `vocabulary` that a model can learn something from.
   static Corpus synthetic(uint64_t seed, int64_t length, int64_t vocabulary);

@@ -1,5 +1,5 @@
-// A model: its units' tensors, and forward and backward one unit at a time, so that a strategy can gather, reduce and
-// drop between units. Knows nothing of ranks, slices or optimizers.
+// A model: its units' tensors, and forward and backward one unit at a time, so that a strategy can gather,
+// reduce and drop between units. Knows nothing of ranks, slices or optimizers.
 #pragma once
 
 #include <cstdint>
@@ -50,18 +50,19 @@ class Model {
 
   // Starts a micro-batch. `number` counts over the whole job's step; tokens are copied to the device.
   virtual void begin(int step, int number, const MicroBatch& tokens) = 0;
-  // Uses of one micro-batch, in the order of layout/uses.hpp. weights: the unit's parameters, at least its logical
-  // length, of the recipe's type, in tensor order.
+  // Uses of one micro-batch, in the order of layout/uses.hpp. weights: the unit's parameters, at least its
+  // logical length, of the recipe's type, in tensor order.
   virtual void forward(int unit, View weights) = 0;
-  // grads: the same shape, of the recipe's gradient type; its logical elements are overwritten with this micro-batch's
-  // gradient of its mean token loss, rounded once to that type. Padding is left alone.
+  // grads: the same shape, of the recipe's gradient type; its logical elements are overwritten with this
+  // micro-batch's gradient of its mean token loss, rounded once to that type. Padding is left alone.
   virtual void backward(int unit, View weights, View grads) = 0;
   // Mean token loss of the micro-batch; valid once the last unit's forward is done.
   virtual float loss() const = 0;
 };
 
-// Activations (Category::activations), tokens (data) and the fp32 image of one tensor's gradient (workspace, only where
-// the recipe's gradients are not fp32) are acquired here and held until the end.
+// Activations (Category::activations), tokens (data) and the fp32 image of the gradients that one kernel
+// writes (workspace, only where the recipe's gradients are not fp32) are acquired here and held until the
+// end.
 std::unique_ptr<Model> make_model(const ModelConfig& config, const BatchShape& shape, const Recipe& recipe,
                                   uint64_t seed, Device& device, kernels::Table& kernels);
 
