@@ -6,12 +6,12 @@
 #include <variant>
 #include <vector>
 
-#include "correctness/mutants/mutant_run.hpp"
+#include "correctness/mutants/trial.hpp"
 
 namespace zp::mutants {
 
 struct Case {
-  Mutant mutant;
+  Trial mutant;
   std::set<Claim> refuted;  // exactly these
   std::string says;         // a word of the first refuted claim's evidence
 };

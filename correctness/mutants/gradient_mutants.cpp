@@ -12,7 +12,7 @@ namespace {
 // ---- Gradients: the classes of wrong averaging, lost and doubled contributions
 
 Case averaged_twice() {
-  Mutant m{.name = "AveragedTwice", .stage = "ddp", .world = 4};
+  Trial m{.name = "AveragedTwice", .stage = "ddp", .world = 4};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor != 1.0F) {
       kernels::Fold twice = *fold;
@@ -25,7 +25,7 @@ Case averaged_twice() {
 }
 
 Case not_averaged() {
-  Mutant m{.name = "NotAveraged", .stage = "zero2", .world = 1};
+  Trial m{.name = "NotAveraged", .stage = "zero2", .world = 1};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor != 1.0F) {
       kernels::Fold sum = *fold;
@@ -38,7 +38,7 @@ Case not_averaged() {
 }
 
 Case averaged_over_ranks_only() {
-  Mutant m{.name = "AveragedOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
+  Trial m{.name = "AveragedOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor == 9.0F) {
       kernels::Fold other = *fold;
@@ -51,7 +51,7 @@ Case averaged_over_ranks_only() {
 }
 
 Case second_micro_step_replaces_first() {
-  Mutant m{.name = "SecondMicroStepReplacesFirst", .stage = "zero3", .world = 2};
+  Trial m{.name = "SecondMicroStepReplacesFirst", .stage = "zero3", .world = 2};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     table.run(call);
     // The sum over micro-steps adds a scratch to a gradient in place.
@@ -64,7 +64,7 @@ Case second_micro_step_replaces_first() {
 }
 
 Case reduced_in_bf16() {
-  Mutant m{.name = "ReducedInBf16", .stage = "zero2", .world = 2};
+  Trial m{.name = "ReducedInBf16", .stage = "zero2", .world = 2};
   m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
     float* whole = call.whole.write<float>();
     for (int64_t i = 0; i < call.whole.length().n; ++i) whole[i] = widen(round_to_bf16(whole[i]));
@@ -74,7 +74,7 @@ Case reduced_in_bf16() {
 }
 
 Case slice_off_by_one() {
-  Mutant m{.name = "SliceOffByOne", .stage = "zero1", .world = 4};
+  Trial m{.name = "SliceOffByOne", .stage = "zero1", .world = 4};
   m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
     inner.reduce_scatter(call).wait();
     float* mine = call.mine.write<float>();
@@ -85,7 +85,7 @@ Case slice_off_by_one() {
 }
 
 Case last_unit_never_reduced() {
-  Mutant m{.name = "LastUnitNeverReduced", .stage = "zero2", .world = 2, .fill = Fill::zero};
+  Trial m{.name = "LastUnitNeverReduced", .stage = "zero2", .world = 2, .fill = Fill::zero};
   m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
     return call.label.tensor == kLastUnit ? Handle() : inner.reduce_scatter(call);
   });
@@ -99,7 +99,7 @@ Case other_micro_batches() {
 }
 
 Case one_rank_computes_wrongly() {
-  Mutant m{.name = "OneRankComputesWrongly", .stage = "zero3", .world = 3, .micro_batches = 9};
+  Trial m{.name = "OneRankComputesWrongly", .stage = "zero3", .world = 3, .micro_batches = 9};
   m.faults = computes(
       [](kernels::Table& table, const kernels::Call& call) {
         table.run(call);
@@ -118,7 +118,7 @@ Case own_norm_clips() {
 }
 
 Case clip_not_applied() {
-  Mutant m{.name = "ClipNotApplied", .stage = "zero3", .world = 2, .clip = 0.1};
+  Trial m{.name = "ClipNotApplied", .stage = "zero3", .world = 2, .clip = 0.1};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     if (const auto* adamw = as<kernels::AdamW>(call)) {
       kernels::AdamW unclipped = *adamw;
@@ -137,7 +137,7 @@ Case step_counter_per_unit() {
 }
 
 Case weight_decay_on_vectors() {
-  Mutant m{.name = "WeightDecayOnVectors", .stage = "zero1", .world = 2};
+  Trial m{.name = "WeightDecayOnVectors", .stage = "zero1", .world = 2};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     if (const auto* adamw = as<kernels::AdamW>(call)) {
       kernels::AdamW decayed = *adamw;
@@ -156,7 +156,7 @@ Case last_unit_not_updated() {
 }
 
 Case bf16_copy_not_refreshed() {
-  Mutant m{.name = "Bf16CopyNotRefreshed", .stage = "ddp", .world = 2};
+  Trial m{.name = "Bf16CopyNotRefreshed", .stage = "ddp", .world = 2};
   m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
     const auto* cast = as<kernels::Cast>(call);
     const bool refresh = cast && cast->from.storage()->category == Category::optimizer;

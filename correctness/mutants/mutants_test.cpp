@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, testing::ValuesIn(cases()),
 // error.
 
 TEST(Mutants, SwappedCollectivesOnOneRankEndWithBothLogsNamed) {
-  Mutant m{.name = "Swapped", .stage = "zero2", .world = 3, .micro_batches = 3, .timeout_s = 2.0};
+  Trial m{.name = "Swapped", .stage = "zero2", .world = 3, .micro_batches = 3, .timeout_s = 2.0};
   m.faults = [](int rank) {
     Faults faults;
     if (rank != 1) return faults;
@@ -68,7 +68,7 @@ TEST(Mutants, SwappedCollectivesOnOneRankEndWithBothLogsNamed) {
 }
 
 TEST(Mutants, ACollectiveThatOneRankLeavesOutEndsWithBothLogsNamed) {
-  Mutant m{.name = "LeftOut", .stage = "zero1", .world = 2, .timeout_s = 2.0};
+  Trial m{.name = "LeftOut", .stage = "zero1", .world = 2, .timeout_s = 2.0};
   m.faults = [](int rank) {
     Faults faults;
     if (rank != 1) return faults;
@@ -90,7 +90,7 @@ TEST(Mutants, ACollectiveThatOneRankLeavesOutEndsWithBothLogsNamed) {
 }
 
 TEST(Mutants, ARankThatStopsIsNamedByTheOthers) {
-  Mutant m{.name = "Stops", .stage = "zero3", .world = 3, .timeout_s = 2.0};
+  Trial m{.name = "Stops", .stage = "zero3", .world = 3, .timeout_s = 2.0};
   m.faults = [](int rank) {
     Faults faults;
     if (rank != 2) return faults;

@@ -13,7 +13,7 @@ namespace {
 // ---- Parameters: gathers forgotten, late, of the wrong thing
 
 Case forgotten_gather_after_step() {
-  Mutant m{.name = "ForgottenGatherAfterStep", .stage = "zero1", .world = 4};
+  Trial m{.name = "ForgottenGatherAfterStep", .stage = "zero1", .world = 4};
   m.faults = gathers([](Transport& inner, const AllGather& call) {
     return call.label.tensor == kLastUnit ? Handle() : inner.all_gather(call);
   });
@@ -21,7 +21,7 @@ Case forgotten_gather_after_step() {
 }
 
 Case forgotten_gather_before_forward() {
-  Mutant m{.name = "ForgottenGatherBeforeForward", .stage = "zero3-keep", .world = 2, .fill = Fill::zero};
+  Trial m{.name = "ForgottenGatherBeforeForward", .stage = "zero3-keep", .world = 2, .fill = Fill::zero};
   m.faults = gathers([](Transport& inner, const AllGather& call) {
     return call.label.tensor == 1 ? Handle() : inner.all_gather(call);
   });
@@ -35,7 +35,7 @@ Case gathered_too_early() {
 }
 
 Case stale_weights_in_backward() {
-  Mutant m{.name = "StaleWeightsInBackward", .stage = "zero3", .world = 2};
+  Trial m{.name = "StaleWeightsInBackward", .stage = "zero3", .world = 2};
   m.faults = [](int) {
     Faults faults;
     faults.transport = [](Transport& inner) {
@@ -71,7 +71,7 @@ Case every_micro_step_reduced() {
 }
 
 Case one_collective_too_many() {
-  Mutant m{.name = "OneCollectiveTooMany", .stage = "zero3", .world = 3};
+  Trial m{.name = "OneCollectiveTooMany", .stage = "zero3", .world = 3};
   m.faults = gathers([](Transport& inner, const AllGather& call) {
     if (call.label.purpose == Purpose::loss) inner.all_gather(call).wait();
     return inner.all_gather(call);
@@ -80,7 +80,7 @@ Case one_collective_too_many() {
 }
 
 Case one_float_too_many() {
-  Mutant m{.name = "OneMessageTooMany", .stage = "zero1", .world = 3};
+  Trial m{.name = "OneMessageTooMany", .stage = "zero1", .world = 3};
   m.faults = [](int rank) {
     Faults faults;
     if (rank != 1) return faults;
@@ -117,7 +117,7 @@ Case one_float_too_many() {
 // ---- Memory
 
 Case whole_gradient_kept() {
-  Mutant m{.name = "WholeGradientKept", .stage = "zero1", .world = 4, .make = make_ddp};
+  Trial m{.name = "WholeGradientKept", .stage = "zero1", .world = 4, .make = make_ddp};
   return {m, {Claim::bytes, Claim::memory, Claim::work}, "gather params"};
 }
 
@@ -136,7 +136,7 @@ Case a_little_leaks_every_step() {
 // ---- Work
 
 Case extra_forward() {
-  Mutant m{.name = "ExtraForward", .stage = "ddp", .world = 2};
+  Trial m{.name = "ExtraForward", .stage = "ddp", .world = 2};
   m.faults = computes(
       [](kernels::Table& table, const kernels::Call& call) {
         table.run(call);
@@ -147,7 +147,7 @@ Case extra_forward() {
 }
 
 Case whole_optimizer_everywhere() {
-  Mutant m{.name = "WholeOptimizerEverywhere", .stage = "zero1-allreduce", .world = 2, .make = make_ddp};
+  Trial m{.name = "WholeOptimizerEverywhere", .stage = "zero1-allreduce", .world = 2, .make = make_ddp};
   return {m, {Claim::bytes, Claim::memory, Claim::work}, "gather params"};
 }
 

@@ -1,4 +1,4 @@
-// Runs a stage that is wrong on purpose against the reference and says which claims refuted it.
+// One stage, right or wrong on purpose, against the reference: which claims were refuted, and what they say.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace zp::mutants {
 
-struct Mutant {
+struct Trial {
   std::string name;
   std::string stage;
   int world = 2;
@@ -22,6 +22,9 @@ struct Mutant {
   double timeout_s = 20.0;
   Fill fill = Fill::nan;  // fresh and freed memory is poisoned
   double clip = 1.0;
+  std::string model = "tiny";
+  std::optional<Algorithm> algorithm = {};
+  std::vector<int> rank_at = {};                          // places; empty: in rank order
   std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own
   std::function<Faults(int rank)> faults = {};            // empty: none
 };
@@ -34,7 +37,7 @@ struct Outcome {
   std::string evidence(Claim claim) const;
 };
 
-// Ranks as threads, model `tiny`. Every rank's result must be the same.
-Outcome run(const Mutant& mutant);
+// Ranks as threads. Every rank's result must be the same.
+Outcome run(const Trial& trial);
 
 }  // namespace zp::mutants

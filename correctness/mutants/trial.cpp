@@ -1,5 +1,5 @@
-// Runs a stage that is wrong on purpose against the reference.
-#include "correctness/mutants/mutant_run.hpp"
+// One stage, right or wrong on purpose, against the reference.
+#include "correctness/mutants/trial.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,17 +12,18 @@
 namespace zp::mutants {
 namespace {
 
-Job job_of(const Mutant& mutant) {
+Job job_of(const Trial& trial) {
   VerifyOptions options;
-  options.model = model_preset("tiny");
-  options.stages = {mutant.stage};
-  options.steps = mutant.steps;
-  options.micro_batches = mutant.micro_batches;
-  options.recipe = mutant.recipe;
-  options.timeout_s = mutant.timeout_s;
-  options.clip = mutant.clip;
+  options.model = model_preset(trial.model);
+  options.stages = {trial.stage};
+  options.steps = trial.steps;
+  options.micro_batches = trial.micro_batches;
+  options.recipe = trial.recipe;
+  options.timeout_s = trial.timeout_s;
+  options.clip = trial.clip;
+  options.algorithm = trial.algorithm;
   options.threads = 1;
-  return resolve(options, mutant.world, "threads");
+  return resolve(options, trial.world, "threads");
 }
 
 // One reference for all mutants of like jobs.
@@ -31,10 +32,12 @@ const std::vector<ReferenceStep>& reference_for(const Job& job) {
   static std::map<std::string, std::vector<ReferenceStep>> known;
   const std::lock_guard lock(mutex);
   const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
-  const std::string key = to_bytes(std::vector<int>{
-      static_cast<int>(arithmetic.reduction), arithmetic.batching.world, arithmetic.batching.micro_batches,
-      static_cast<int>(arithmetic.algorithm), static_cast<int>(arithmetic.grads), job.steps,
-      static_cast<int>(job.training.clip * 1000)});
+  const std::string key =
+      job.model.name +
+      to_bytes(std::vector<int>{static_cast<int>(arithmetic.reduction), arithmetic.batching.world,
+                                arithmetic.batching.micro_batches, static_cast<int>(arithmetic.algorithm),
+                                static_cast<int>(arithmetic.grads), job.steps,
+                                static_cast<int>(job.training.clip * 1000)});
   std::vector<ReferenceStep>& steps = known[key];
   if (steps.empty()) {
     const auto device = make_host_device(Fill::zero);
@@ -65,18 +68,19 @@ std::string Outcome::evidence(Claim claim) const {
   return text;
 }
 
-Outcome run(const Mutant& mutant) {
-  const Job job = job_of(mutant);
+Outcome run(const Trial& trial) {
+  const Job job = job_of(trial);
   const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
   Outcome outcome;
   std::mutex mutex;
-  std::vector<std::string> tables(static_cast<size_t>(mutant.world));
+  std::vector<std::string> tables(static_cast<size_t>(trial.world));
   try {
-    transports().front().run(mutant.world, mutant.timeout_s, [&](Endpoint& endpoint) {
+    transports().front().run(trial.world, trial.timeout_s, [&](Endpoint& endpoint) {
       StageRun stage = job.stage_run(*job.rows.front());
-      if (mutant.make != nullptr) stage.row.make = mutant.make;
-      if (mutant.faults) stage.faults = mutant.faults(endpoint.link->rank());
-      stage.fill = mutant.fill;
+      if (trial.make != nullptr) stage.row.make = trial.make;
+      if (trial.faults) stage.faults = trial.faults(endpoint.link->rank());
+      stage.fill = trial.fill;
+      if (!trial.rank_at.empty()) stage.collectives.places.rank_at = trial.rank_at;
       stage.reference = &reference_for(job);
       stage.replay = [&](int step, HashKind kind, int tensor) {
         return replay(job, arithmetic, *endpoint.control, step, kind, tensor);

@@ -1,0 +1,108 @@
+// The ledger writes down what passes through it: every byte held, sent and asked for, every kernel call, at
+// every point.
+#include "harness/ledger/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+namespace zp {
+namespace {
+
+TEST(Ledger, CountsWhatIsHeldByCategoryAndGivesItBack) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  Buffer params = device->acquire(Category::params, Type::bf16, {7});
+  ledger.mark(Point::after_init);
+  ledger.begin_step(0);
+  {
+    const Buffer bucket = device->acquire(Category::bucket, Type::f32, {5});
+    ledger.mark(Point::after_forward);
+  }
+  ledger.mark(Point::after_step);
+  const StepEvidence evidence = ledger.end_step();
+  const HeldMap alone{{Category::params, {14}}};
+  const HeldMap both{{Category::params, {14}}, {Category::bucket, {20}}};
+  EXPECT_EQ(evidence.held.at(Point::after_init), alone);
+  EXPECT_EQ(evidence.held.at(Point::after_forward), both);
+  EXPECT_EQ(evidence.held.at(Point::after_step), alone);
+  EXPECT_EQ(evidence.held.at(Point::step_peak), both);
+  EXPECT_FALSE(evidence.held.contains(Point::backward_peak));
+}
+
+TEST(Ledger, KeepsTheLargestMomentOfAllBackwardPassesOfAStep) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  ledger.begin_step(3);
+  const Buffer early = device->acquire(Category::gathered, Type::f32, {100});  // larger, but not in backward
+  Buffer big = device->acquire(Category::gathered, Type::f32, {1000});
+  big.drop();
+  ledger.enter_backward();
+  { const Buffer first = device->acquire(Category::bucket, Type::f32, {30}); }
+  ledger.leave_backward();
+  ledger.enter_backward();
+  { const Buffer second = device->acquire(Category::bucket, Type::f32, {20}); }
+  ledger.leave_backward();
+  const StepEvidence evidence = ledger.end_step();
+  EXPECT_EQ(evidence.step, 3);
+  EXPECT_EQ(evidence.held.at(Point::backward_peak).at(Category::bucket), Bytes{120});
+  EXPECT_EQ(evidence.held.at(Point::backward_peak).at(Category::gathered), Bytes{400});
+  EXPECT_EQ(evidence.held.at(Point::step_peak).at(Category::gathered), Bytes{4400});
+}
+
+TEST(Ledger, APeakOfAnEarlierStepIsNotThisSteps) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  ledger.begin_step(0);
+  { const Buffer big = device->acquire(Category::grads, Type::f32, {1000}); }
+  ledger.end_step();
+  ledger.begin_step(1);
+  const Buffer little = device->acquire(Category::grads, Type::f32, {1});
+  EXPECT_EQ(ledger.end_step().held.at(Point::step_peak).at(Category::grads), Bytes{4});
+}
+
+TEST(Ledger, CountsKernelCallsAndTheirElements) {
+  class Idle final : public kernels::Table {
+   public:
+    int calls = 0;
+    void run(const kernels::Call&) override { ++calls; }
+  };
+  Idle idle;
+  Ledger ledger;
+  const auto table = make_metered_table(idle, ledger);
+  const auto host = make_host_device(Fill::zero);
+  const Buffer x = host->acquire(Category::scalars, Type::f32, {9});
+  ledger.begin_step(0);
+  table->run(kernels::Add{.a = x.all(), .b = x.all(), .y = x.all()});
+  table->run(kernels::Fold{.inputs = {x.all()}, .out = x.all(), .divisor = 3.0F});
+  table->run(kernels::Fold{.inputs = {x.all(), x.all(), x.all()}, .out = x.all(), .divisor = 1.0F});
+  const StepEvidence evidence = ledger.end_step();
+  EXPECT_EQ(idle.calls, 3);
+  EXPECT_EQ(evidence.work.at("add"), (Work{.calls = 1, .elements = {9}}));
+  EXPECT_EQ(evidence.work.at("divide"), (Work{.calls = 1, .elements = {9}}));
+  EXPECT_EQ(evidence.work.at("fold"), (Work{.calls = 1, .elements = {18}}));
+}
+
+TEST(Ledger, LogsCollectivesInOrderOverTheWholeRun) {
+  Ledger ledger;
+  const Label unit{.purpose = Purpose::reduce_grads, .tensor = 2, .name = "block.1"};
+  ledger.begin_step(0);
+  ledger.ask(Operation::reduce_scatter, unit, Type::bf16, {640});
+  const StepEvidence first = ledger.end_step();
+  ledger.begin_step(1);
+  ledger.ask(Operation::reduce_scatter, unit, Type::bf16, {640});
+  ledger.ask(Operation::all_gather, {.purpose = Purpose::loss, .tensor = -1, .name = "losses"}, Type::f32,
+             {8});
+  const StepEvidence second = ledger.end_step();
+  EXPECT_EQ(first.asked.at(Purpose::reduce_grads).at(Operation::reduce_scatter),
+            (Asked{.calls = 1, .whole = {1280}}));
+  ASSERT_EQ(second.log.size(), 2U);
+  EXPECT_EQ(second.log[0].sequence, 1);
+  EXPECT_EQ(second.log[1].sequence, 2);
+  EXPECT_EQ(second.log[1].type, Type::f32);
+  EXPECT_EQ(ledger.recent_log().size(), 3U);
+}
+
+}  // namespace
+}  // namespace zp

@@ -1,0 +1,149 @@
+// What every stage promises: all four claims hold, and it ends on the bits of one device alone, for any
+// number of ranks, fold, recipe, algorithm and place, with fresh and freed memory poisoned.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "correctness/mutants/trial.hpp"
+
+namespace zp {
+namespace {
+
+using mutants::Outcome;
+using mutants::Trial;
+
+void expect_proved(const Trial& trial) {
+  const Outcome outcome = mutants::run(trial);
+  ASSERT_TRUE(outcome.result) << outcome.error->what();
+  EXPECT_TRUE(outcome.result->proved())
+      << trial.stage << ", " << trial.world << " ranks, M = " << trial.micro_batches << ", " << trial.recipe
+      << "\n"
+      << outcome.evidence(Claim::bits) << outcome.evidence(Claim::bytes) << outcome.evidence(Claim::memory)
+      << outcome.evidence(Claim::work);
+  EXPECT_EQ(outcome.result->steps_done, trial.steps);
+}
+
+class EveryStage : public testing::TestWithParam<std::string> {
+ protected:
+  Trial trial(int world, int micro_batches) const {
+    Trial t;
+    t.name = "stage";
+    t.stage = GetParam();
+    t.world = world;
+    t.micro_batches = micro_batches;
+    return t;
+  }
+};
+
+TEST_P(EveryStage, HoldsItsClaimsForAnyNumberOfRanksAndMicroSteps) {
+  for (const int world : {1, 2, 3, 4, 5, 7, 8}) {
+    for (const int micro_steps : {1, 2, 3}) expect_proved(trial(world, world * micro_steps));
+  }
+}
+
+TEST_P(EveryStage, FoldsDeepTreesOfMicroSteps) {
+  for (const int micro_steps : {5, 6, 7, 8, 11}) {
+    Trial t = trial(2, 2 * micro_steps);
+    t.steps = 1;
+    expect_proved(t);
+  }
+}
+
+TEST_P(EveryStage, HoldsItsClaimsWithBf16GradientsWhereverTheyAreRounded) {
+  for (const int world : {1, 2, 3, 4}) {
+    for (const int micro_steps : {1, 2, 3, 4}) {
+      Trial t = trial(world, world * micro_steps);
+      t.recipe = "bf16";
+      expect_proved(t);
+    }
+  }
+}
+
+TEST_P(EveryStage, RoundsPartialSumsOfHalvingInBf16) {
+  for (const int world : {2, 4, 8}) {
+    for (const int micro_steps : {1, 3}) {
+      Trial t = trial(world, world * micro_steps);
+      t.recipe = "bf16";
+      t.algorithm = Algorithm::halving;
+      expect_proved(t);
+    }
+  }
+}
+
+TEST_P(EveryStage, DependsOnPlacesNotOnRanks) {
+  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+    Trial t = trial(4, 8);
+    t.algorithm = algorithm;
+    t.rank_at = {2, 0, 3, 1};
+    expect_proved(t);
+  }
+}
+
+TEST_P(EveryStage, HoldsItsClaimsWithoutClippingAndFarBelowTheNorm) {
+  for (const double clip : {0.0, 0.01}) {
+    Trial t = trial(3, 6);
+    t.clip = clip;
+    expect_proved(t);
+  }
+}
+
+TEST_P(EveryStage, HoldsItsClaimsOnUnitsSmallerThanTheWorld) {
+  for (const char* recipe : {"bf16-fp32grad", "bf16"}) {
+    for (const int world : {1, 3, 4, 8}) {
+      Trial t = trial(world, 2 * world);
+      t.model = "synthetic";
+      t.recipe = recipe;
+      t.steps = 3;
+      expect_proved(t);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const StageRow& row : stages()) names.emplace_back(row.name());
+                           return names;
+                         }()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+// One hash for every stage and every power of two of ranks at M = 8, and one for the synthetic model at any
+// number.
+TEST(Hash, IsOneForEveryStageAndPowerOfTwoOfRanks) {
+  std::map<std::string, std::string> seen;
+  for (const StageRow& row : stages()) {
+    for (const int world : {1, 2, 4, 8}) {
+      Trial t;
+      t.stage = row.name();
+      t.world = world;
+      t.micro_batches = 8;
+      const Outcome outcome = mutants::run(t);
+      ASSERT_TRUE(outcome.result) << outcome.error->what();
+      seen[to_string(outcome.result->hash)] += t.stage + " ";
+    }
+  }
+  EXPECT_EQ(seen.size(), 1U);
+}
+
+TEST(Hash, IsOneForTheSyntheticModelAtAnyNumberOfRanks) {
+  std::map<std::string, std::string> seen;
+  for (const StageRow& row : stages()) {
+    for (const int world : {1, 2, 3, 4, 6}) {
+      Trial t;
+      t.stage = row.name();
+      t.model = "synthetic";
+      t.world = world;
+      t.micro_batches = 12;
+      const Outcome outcome = mutants::run(t);
+      ASSERT_TRUE(outcome.result) << outcome.error->what();
+      seen[to_string(outcome.result->hash)] += t.stage + " ";
+    }
+  }
+  EXPECT_EQ(seen.size(), 1U);
+}
+
+}  // namespace
+}  // namespace zp
