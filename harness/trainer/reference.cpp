@@ -1,21 +1,19 @@
 // One device working alone: state by tensor name, the step, and the hashes it leaves.
 //
-// [Note: what the reference fixes] Where the contract leaves a choice, this is it, for reference and
+// [Note: what the reference fixes] Where the contract leaves a choice, this is it, for the reference and the
 // strategies alike:
-// - Powers of beta start at 1 and are multiplied once a step by the float beta widened to fp64; the
-// correction is
-//   float(1 - power).
+// - Powers of beta start at 1 and are multiplied once a step by the float beta, widened to fp64. A moment's
+//   correction is float(1 - power).
 // - Elements of the synthetic gradient, and of every hash, are numbered over the whole model in unit order.
-// - Blocks of the norm run over a unit's tensors side by side, in their order, so a block may span two
-// tensors.
+// - Blocks of the norm run over a unit's tensors side by side, in their order: a block may span two tensors.
 // - A recipe with fp32 parameters has no master: hashes of masters are those of nothing.
 #include "harness/trainer/reference.hpp"
 
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,6 @@
-// GPT-2 (without dropout) once more, for the reference: whole tensors by name, the gradient of one micro-batch
-// in one call. Of harness/model it shares the names of tensors, and nothing of forward or backward.
+// GPT-2 (without dropout) once more, for the reference: whole tensors by name, the gradient of one
+// micro-batch in one call. Of harness/model it shares the names of tensors, and nothing of forward or
+// backward.
 #pragma once
 
 #include <map>

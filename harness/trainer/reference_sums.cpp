@@ -57,6 +57,7 @@ Term accumulate_first(int world, int micro_steps, Algorithm algorithm) {
   std::vector<Term> places;
   for (int place = 0; place < world; ++place) {
     std::vector<Term> own;
+    own.reserve(static_cast<size_t>(micro_steps));
     for (int a = 0; a < micro_steps; ++a) own.push_back(leaf(place + a * world));
     places.push_back(fold(std::move(own), {.between = true, .last = true}));
   }
@@ -69,6 +70,7 @@ Term reduce_every_micro_step(int world, int micro_steps, Algorithm algorithm) {
   std::vector<Term> steps;
   for (int a = 0; a < micro_steps; ++a) {
     std::vector<Term> places;
+    places.reserve(static_cast<size_t>(world));
     for (int place = 0; place < world; ++place) places.push_back(leaf(place * micro_steps + a));
     steps.push_back(fold(std::move(places), {.between = rounds_hops(algorithm), .last = micro_steps > 1}));
   }
