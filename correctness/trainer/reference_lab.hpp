@@ -70,8 +70,8 @@ struct Lab {
   }
 
   std::vector<ReferenceStep> steps(int count) {
-    std::vector<ReferenceStep> all;
-    for (int i = 0; i < count; ++i) all.push_back(step());
+    std::vector<ReferenceStep> all(static_cast<size_t>(count));
+    for (ReferenceStep& one : all) one = step();
     return all;
   }
 

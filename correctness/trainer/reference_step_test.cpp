@@ -99,6 +99,7 @@ TEST(ReferenceStep, HashesEveryMicroBatchsStoredGradient) {
       int64_t logical = 0;
       for (const auto& tensor : first.grads[number]) {
         std::vector<uint32_t> bits;
+        bits.reserve(tensor.size());
         for (const float x : tensor) {
           bits.push_back(recipe.grads == Type::bf16 ? round_to_bf16(x).bits : std::bit_cast<uint32_t>(x));
         }

@@ -103,6 +103,7 @@ std::string on_paper(const Arithmetic& a) {
   }
   for (int step = 0; step < steps; ++step) {
     std::vector<std::string> sent;
+    sent.reserve(static_cast<size_t>(world));
     for (int place = 0; place < world; ++place) sent.push_back(std::to_string(place * steps + step));
     const std::string sum = reduced(sent, a.algorithm);
     terms.push_back(steps > 1 ? rounded(sum) : sum);
@@ -214,6 +215,7 @@ TEST(CanonicalArithmetic, IsSharedByExactlyThoseThatEndOnTheSameBits) {
     for (int micro_batches = 2; micro_batches <= kMicroBatches; ++micro_batches) {
       const auto all = arithmetics(micro_batches, grads);
       std::vector<std::vector<uint32_t>> bits;
+      bits.reserve(all.size());
       for (const Arithmetic& a : all) bits.push_back(averages(a));
       for (size_t i = 0; i < all.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
