@@ -224,16 +224,20 @@ TEST_P(EveryStage, NamesRankAndPlaceOfALie) {
   EXPECT_NE(verdict.evidence.front().find("micro-batch " + std::to_string(number) + ":"), std::string::npos);
 }
 
-// first.weight (217 elements) lies on places 0 to 3 in slices of 64; third.bias on place 0 alone.
+// first.weight (217 elements) lies on places 0 to 3 in slices of 64, second.bias just fills one of 192;
+// third.bias is shorter than any slice.
 TEST_P(EveryStage, NamesTheRanksThatMayHaveSummedWrongly) {
   MadeRun run(GetParam(), 4, 1, Algorithm::direct);
   flip(run.ranks[0].grads[0].hash);
-  flip(run.ranks[1].grads.back().hash);
+  flip(run.ranks[1].state.back().hash);
+  flip(run.ranks[1].grads[1].hash);
   const Verdict verdict = judge(Claim::bits, run);
-  ASSERT_EQ(verdict.evidence.size(), 2U);
+  ASSERT_EQ(verdict.evidence.size(), 3U);
   EXPECT_NE(verdict.evidence[0].find("gradient of first.weight"), std::string::npos) << verdict.evidence[0];
   EXPECT_NE(verdict.evidence[0].find("rank 1 to 0 (place 0 to 3)"), std::string::npos) << verdict.evidence[0];
-  EXPECT_NE(verdict.evidence[1].find("rank 1 (place 0): averaged gradient of third.bias"), std::string::npos);
+  EXPECT_NE(verdict.evidence[1].find("rank 1 (place 0): averaged gradient of second.bias"),
+            std::string::npos);
+  EXPECT_NE(verdict.evidence[2].find("rank 1 (place 0): second moments of third.bias"), std::string::npos);
 }
 
 TEST_P(EveryStage, ComparesEveryReplicaThatItHolds) {
@@ -255,6 +259,10 @@ TEST_P(EveryStage, ComparesEveryReplicaThatItHolds) {
     EXPECT_TRUE(suspect.found);
     EXPECT_EQ(suspect.kind, kind);
     EXPECT_EQ(suspect.tensor, tensor);
+    found->tensor = 99;
+    verdict = judge(Claim::bits, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    EXPECT_NE(verdict.evidence.front().find("of a tensor that does not exist"), std::string::npos);
     std::erase_if(replica, [&](const TensorHash& h) { return h.kind == kind; });
     verdict = judge(Claim::bits, run);
     ASSERT_EQ(verdict.finding, Finding::refuted);
@@ -303,6 +311,32 @@ TEST(Bits, AreComparedInTheOrderOfAStep) {
   const Verdict verdict = judge(Claim::bits, run);
   EXPECT_EQ(verdict.evidence.size(), 6U);
   EXPECT_EQ(verdict.evidence.back(), "and 5 more contradictions");
+}
+
+// What all ranks do wrongly alike, they log alike.
+TEST(Logs, AreComparedWithTheClosedFormToo) {
+  MadeRun run(theory::kZero3, 3, 1, Algorithm::direct);
+  for (StepEvidence& step : run.ranks) std::swap(step.log[0].tensor, step.log[1].tensor);
+  Verdict verdict = judge(Claim::bytes, run);
+  ASSERT_EQ(verdict.finding, Finding::refuted);
+  EXPECT_NE(verdict.evidence.front().find("by the stage's closed form"), std::string::npos);
+
+  MadeRun one(theory::kZero3, 3, 1, Algorithm::direct);
+  std::swap(one.ranks[1].log[0].tensor, one.ranks[1].log[1].tensor);
+  verdict = judge(Claim::bytes, one);
+  ASSERT_EQ(verdict.evidence.size(), 2U);
+  EXPECT_EQ(
+      verdict.evidence.front(),
+      "step 2, zero3, rank 1 (place 0): collective 0 of the step: got #22 all-gather gather params second "
+      "384xbf16, expected #22 all-gather gather params first 384xbf16 as rank 0");
+}
+
+TEST(Evidence, FitsItsLine) {
+  MadeRun run(theory::kDdp, 2, 1, Algorithm::halving);
+  run.ranks[0].work[std::string(500, 'x')] = {1, {1}};
+  const Verdict verdict = judge(Claim::work, run);
+  ASSERT_EQ(verdict.evidence.size(), 1U);
+  EXPECT_EQ(verdict.evidence.front().size(), 200U);
 }
 
 TEST(Bits, SayHowFarANumberIsOff) {

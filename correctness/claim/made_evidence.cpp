@@ -22,7 +22,7 @@ std::vector<UnitSpec> made_units() {
     return spec;
   };
   return {{.name = "first", .tensors = {tensor("first.weight", {7, 31}), tensor("first.bias", {31})}},
-          {.name = "second", .tensors = {tensor("second.bias", {1}), tensor("second.weight", {13, 40})}},
+          {.name = "second", .tensors = {tensor("second.bias", {192}), tensor("second.weight", {13, 40})}},
           {.name = "third", .tensors = {tensor("third.bias", {3})}}};
 }
 
