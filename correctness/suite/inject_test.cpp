@@ -1,0 +1,94 @@
+// Faults on request: what is said is what strikes, once, where it was asked for, and the documented claim
+// refutes it.
+#include "harness/suite/inject.hpp"
+
+#include <gtest/gtest.h>
+
+#include "correctness/mutants/trial.hpp"
+
+namespace zp {
+namespace {
+
+TEST(Injection, ReadsKindAndKeys) {
+  const Injection plain = parse_injection("extra-message", 4);
+  EXPECT_EQ(plain.kind, FaultKind::extra_message);
+  EXPECT_EQ(plain.step, 0);
+  EXPECT_EQ(plain.rank, -1);
+  const Injection full = parse_injection("bitflip:step=2,rank=1,unit=3,bit=22,stage=zero2", 4);
+  EXPECT_EQ(full.step, 2);
+  EXPECT_EQ(full.rank, 1);
+  EXPECT_EQ(full.unit, 3);
+  EXPECT_EQ(full.bit, 22);
+  EXPECT_EQ(full.stage, "zero2");
+  EXPECT_EQ(parse_injection("bitflip", 4).rank, 3);
+}
+
+TEST(Injection, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"flip", "bitflip:step", "bitflip:step=", "bitflip:step=x", "bitflip:rank=4",
+                           "bitflip:colour=1", "extra-message:bit=3", "bitflip:step=-1"}) {
+    try {
+      parse_injection(text, 4);
+      ADD_FAILURE() << text << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::usage);
+      EXPECT_NE(std::string(error.what()).find("--inject"), std::string::npos);
+    }
+  }
+}
+
+class EveryFault : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
+  const auto& [kind, stage] = GetParam();
+  for (const FaultRow& row : fault_table()) {
+    if (row.name != kind) continue;
+    for (const int world : {2, 3}) {
+      auto fired = std::make_shared<std::atomic<int>>(0);
+      const Injection injection = parse_injection(kind + ":step=1", world);
+      mutants::Trial trial;
+      trial.stage = stage;
+      trial.world = world;
+      trial.steps = 3;
+      trial.faults = [&](int rank) { return make_faults({injection}, stage, rank, kRecipes.front(), fired); };
+      const mutants::Outcome outcome = mutants::run(trial);
+      ASSERT_TRUE(outcome.result) << outcome.error->what();
+      if (*fired == 0) {
+        // Nothing to strike at: ddp gathers no parameters and fills no buckets, zero1 fills no buckets.
+        EXPECT_TRUE(outcome.result->proved());
+        EXPECT_TRUE((kind == "skip-gather" && stage == "ddp") ||
+                    (kind == "keep-gradients" && (stage == "ddp" || stage.starts_with("zero1"))));
+        continue;
+      }
+      EXPECT_EQ(outcome.result->steps_done, 2) << "proved before, refuted in the step that was named";
+      ASSERT_FALSE(outcome.refuted().empty());
+      EXPECT_EQ(exit_of(*outcome.refuted().begin()), row.exit);
+      const std::string evidence = outcome.evidence(*outcome.refuted().begin());
+      for (const std::string& word :
+           {std::string("step 1"), stage, std::string("rank "), std::string("place ")}) {
+        EXPECT_NE(evidence.find(word), std::string::npos) << word << " is missing in\n" << evidence;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, EveryFault,
+                         testing::Combine(testing::ValuesIn([] {
+                                            std::vector<std::string> names;
+                                            for (const FaultRow& row : fault_table())
+                                              names.emplace_back(row.name);
+                                            return names;
+                                          }()),
+                                          testing::ValuesIn([] {
+                                            std::vector<std::string> names;
+                                            for (const StageRow& row : stages())
+                                              names.emplace_back(row.name());
+                                            return names;
+                                          }())),
+                         [](const auto& info) {
+                           std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace zp
