@@ -93,12 +93,14 @@ TEST(Fold, MixesInputsOfBothTypes) {
 }
 
 TEST(Fold, RefusesNoInputsAndInputsOfAnotherLength) {
-  Bench bench({Isa::portable, 1});
-  Fold call;
-  call.out = bench.space(Type::f32, 4);
-  EXPECT_THROW(bench.run(call), Error);
-  call.inputs = {bench.put(data(4, 1)), bench.put(data(5, 1))};
-  EXPECT_THROW(bench.run(call), Error);
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    Fold call;
+    call.out = bench.space(Type::f32, 4);
+    EXPECT_THROW(bench.run(call), Error);
+    call.inputs = {bench.put(data(4, 1)), bench.put(data(5, 1))};
+    EXPECT_THROW(bench.run(call), Error);
+  }
 }
 
 }  // namespace

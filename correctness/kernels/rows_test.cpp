@@ -148,8 +148,8 @@ TEST(EmbeddingBackward, AddsRowsInTheOrderOfTokensForEveryHost) {
 }
 
 TEST(Embedding, RefusesTokensOutsideTheVocabularyAndPositionsWithoutARow) {
-  const auto refused = [](const Tokens& tokens, int64_t sequence) {
-    Bench bench({Isa::portable, 1});
+  const auto refused = [](const Host& host, const Tokens& tokens, int64_t sequence) {
+    Bench bench(host);
     EmbeddingForward forward;
     forward.tokens = bench.put(tokens);
     forward.token = bench.put(data(5 * 3, 1));
@@ -176,21 +176,25 @@ TEST(Embedding, RefusesTokensOutsideTheVocabularyAndPositionsWithoutARow) {
     }
     return thrown;
   };
-  EXPECT_EQ(refused({0, 4}, 2), 0);
-  EXPECT_EQ(refused({0, 5}, 2), 2);
-  EXPECT_EQ(refused({-1, 4}, 2), 2);
-  EXPECT_EQ(refused({0, 4}, 3), 2);
+  for (const Host& host : hosts()) {
+    EXPECT_EQ(refused(host, {0, 4}, 2), 0);
+    EXPECT_EQ(refused(host, {0, 5}, 2), 2);
+    EXPECT_EQ(refused(host, {-1, 4}, 2), 2);
+    EXPECT_EQ(refused(host, {0, 4}, 3), 2);
+  }
 }
 
 TEST(Bias, RefusesViewsOfAnotherLength) {
-  Bench bench({Isa::portable, 1});
-  AddBias call;
-  call.x = bench.put(data(6, 1));
-  call.bias = bench.put(data(2, 1));
-  call.y = bench.space(Type::f32, 6);
-  call.rows = 2;
-  call.columns = 3;
-  EXPECT_THROW(bench.run(call), Error);
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    AddBias call;
+    call.x = bench.put(data(6, 1));
+    call.bias = bench.put(data(2, 1));
+    call.y = bench.space(Type::f32, 6);
+    call.rows = 2;
+    call.columns = 3;
+    EXPECT_THROW(bench.run(call), Error);
+  }
 }
 
 }  // namespace
