@@ -262,8 +262,8 @@ TEST_P(AttentionOfEveryShape, HasTheBitsOfTheOrderedLoopsOnEveryIsaAndThreadCoun
 INSTANTIATE_TEST_SUITE_P(, AttentionOfEveryShape,
                          testing::Values(Shape{1, 1, 1, 1}, Shape{2, 5, 3, 3}, Shape{1, 63, 1, 16},
                                          Shape{1, 64, 2, 8}, Shape{2, 65, 1, 17}, Shape{1, 130, 2, 5},
-                                         Shape{3, 33, 2, 64}, Shape{1, 512, 1, 4}, Shape{1, 577, 1, 3},
-                                         Shape{1, 1100, 1, 2}),
+                                         Shape{3, 33, 2, 64}, Shape{2, 190, 4, 8}, Shape{1, 512, 1, 4},
+                                         Shape{1, 577, 1, 3}, Shape{1, 1100, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
 
 class AttentionWithinBounds : public testing::TestWithParam<Shape> {};
@@ -292,6 +292,19 @@ INSTANTIATE_TEST_SUITE_P(, AttentionWithinBounds,
                          testing::Values(Shape{1, 1, 1, 1}, Shape{2, 5, 3, 3}, Shape{1, 13, 2, 4},
                                          Shape{1, 67, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
+
+TEST(Attention, StoresAMaximumOfZeroWithoutItsSign) {
+  const Shape shape{1, 9, 1, 1};
+  // Every product underflows to -0.
+  Floats qkv;
+  for (int64_t i = 0; i < shape.sequence; ++i) qkv.insert(qkv.end(), {-0x1p-100F, 0x1p-100F, 1.0F});
+  const Floats dout(static_cast<size_t>(shape.sequence), 1.0F);
+  for (const Host& host : hosts()) {
+    const Results got = computed(host, shape, qkv, dout);
+    EXPECT_TRUE(same_bits(got.row_max, Floats(9, 0.0F))) << text_of(host);
+    EXPECT_TRUE(same_bits(got.dqkv, backward<float>(shape, qkv, dout))) << text_of(host);
+  }
+}
 
 TEST(Attention, TakesShorterSequencesThanTheTableWasMadeForAndNoLongerOnes) {
   for (const Host& host : hosts()) {

@@ -85,7 +85,12 @@ TEST(HostTable, AcquiresItsWorkspaceInOneBufferOfThePredictedSize) {
 TEST(HostTable, RefusesAThreadCountThatCannotBe) {
   const auto device = make_host_device(Fill::zero);
   for (const int threads : {-1, 0, 1025}) {
-    EXPECT_THROW(make_host_table(*device, {.threads = threads, .max_sequence = 0, .isa = Isa::best}), Error);
+    try {
+      make_host_table(*device, {.threads = threads, .max_sequence = 0, .isa = Isa::best});
+      ADD_FAILURE() << threads << " threads were accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::usage) << error.what();
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 // or the compiler would answer them.
 #include "harness/base/float_environment.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <string>
 
 #include "harness/base/check.hpp"
@@ -24,7 +26,9 @@ bool keeps_subnormal_results() {
   const volatile double smallest_normal64 = 0x1p-1022;
   const float result = smallest_normal * half;
   const double result64 = smallest_normal64 * 0.5;
-  return result * 0x1p100F == 0x1p-27F && result64 * 0x1p100 == 0x1p-923;
+  // By bits: a comparison would take a subnormal operand.
+  return std::bit_cast<uint32_t>(result) == 0x00400000U &&
+         std::bit_cast<uint64_t>(result64) == 0x0008000000000000U;
 }
 
 bool keeps_subnormal_operands() {
