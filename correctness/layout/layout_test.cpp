@@ -1,4 +1,4 @@
-// The cut of parameters into units and slices: properties over many shapes and worlds, and ledger.md's small
+// The cut of parameters into units and slices: properties over many shapes and worlds, and small
 // examples.
 #include "harness/layout/layout.hpp"
 

@@ -165,7 +165,7 @@ TEST_P(EveryStage, DoesTheSumOfItsCalls) {
   }
 }
 
-// ledger.md: optimizer elements Ψ (ddp) or together Ψ (the others); norm together Ψ; additions (N-1)/N of the
+// Optimizer elements Ψ (ddp) or together Ψ (the others); norm together Ψ; additions (N-1)/N of the
 // padded elements per reduce-scatter.
 TEST_P(EveryStage, SharesTheOptimizerButNotTheModel) {
   const int world = 5;

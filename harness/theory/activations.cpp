@@ -59,9 +59,9 @@ HeldLines gpt_constants(const GptShape& s, const Recipe& recipe, int threads) {
   return lines;
 }
 
-HeldLines synthetic_constants(int threads) {
+HeldLines synthetic_constants(int threads, int64_t max_sequence) {
   HeldLines lines;
-  const Bytes workspace = host_kernel_workspace(threads, 0);
+  const Bytes workspace = host_kernel_workspace(threads, max_sequence);
   if (workspace.n > 0) lines[Category::workspace] = workspace;
   return lines;
 }

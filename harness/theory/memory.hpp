@@ -1,6 +1,6 @@
 // What one rank holds, by category, at the named points of a step, and the predicted peaks. Exact: every
 // buffer is acquired and dropped at program points, never by timing (design 5). The same on every rank and in
-// every step.
+// every step. Source of the states: Rajbhandari et al., ZeRO, SC 2020, section 5.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // Which stage to take: the fastest that fits, not the highest that fits. Memory left unused buys nothing;
 // memory freed pays when a larger micro-batch spends it on a rate that outweighs the extra traffic
-// (ledger.md, "Which stage?"). Decides from measured numbers only; predicts no rate.
+// Decides from measured numbers only; predicts no rate.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // What one rank computes in one optimizer step: kernels called and elements handled (kernels' own element
-// counts). Forward and backward do not depend on the stage; the optimizer handles Ψ or the rank's slice
-// (ledger.md, work).
+// counts). Forward and backward do not depend on the stage; the optimizer handles Ψ or the rank's slice.
+// Source: Rajbhandari et al., ZeRO, SC 2020, section 5 (stages shard states, not computation).
 #pragma once
 
 #include <cstdint>
