@@ -1,7 +1,6 @@
 // What one rank sends in one optimizer step, in closed form: passes of (N-1)/N·S each, S_u = N·L_u·b padded
 // bytes. Payload only; verdicts and evidence travel on another line. Never sees a strategy or a transport.
-// Source: Rajbhandari et al., ZeRO, SC 2020, section 7 (volume per stage); all-reduce = reduce-scatter +
-// all-gather.
+// Source: Rajbhandari et al., ZeRO, SC 2020, section 7; all-reduce = reduce-scatter + all-gather.
 #pragma once
 
 #include <cstdint>
