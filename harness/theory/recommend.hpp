@@ -1,5 +1,5 @@
 // Which stage to take: the fastest that fits, not the highest that fits. Memory left unused buys nothing;
-// memory freed pays when a larger micro-batch spends it on a rate that outweighs the extra traffic
+// memory freed pays when a larger micro-batch spends it on a rate that outweighs the extra traffic.
 // Decides from measured numbers only; predicts no rate.
 #pragma once
 
