@@ -33,7 +33,9 @@ if ! "$python" -c 'import matplotlib' 2>/dev/null; then
 fi
 
 echo "Building the executable"
-cmake --preset release -DZP_TESTS=OFF -DZP_BENCH=OFF --log-level=WARNING
+mkdir -p build
+cmake --preset release -DZP_TESTS=OFF -DZP_BENCH=OFF >build/configure.log 2>&1 ||
+  { cat build/configure.log >&2 && stop 1 "the build could not be configured"; }
 cmake --build build --target zeroproof -- --quiet
 echo "Built after $((SECONDS - started)) s."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Everything that is checked of the tree, part by part: g++ build and all tests, the records' report, clang build,
-# format, clang-tidy, address and undefined-behaviour sanitizers, thread sanitizer. Every part runs, whatever failed
-# before; the last line is "N passed, N failed", each test and each check counted once. Exit 0 only where none failed.
+# Everything that is checked of the tree, part by part: g++ build and all tests, README's promises, the report page,
+# clang build, format, clang-tidy, address and undefined-behaviour sanitizers, thread sanitizer. Every part runs,
+# whatever failed before; the last line is "N passed, N failed", each test and each check counted once. Exit 0 only
+# where none failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 source scripts/mpi_env.sh
@@ -106,7 +107,8 @@ if check "g++ build" build release all -DZP_TESTS=ON -DZP_BENCH=ON; then
   tests "mpi tests" build -L mpi
 fi
 
-heading "scripts"
+heading "README's promises, the report page, scripts"
+check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
 check "python syntax" python_syntax
 check "report page" /usr/bin/python3 correctness/scripts/report_test.py
 if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run; fi

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""What scripts/report.py promises: a page of one file with every verdict in it, no rate without its proof, and one
-clear line with exit code 6 for input that is no record. The records are those of a real run, changed where a test says so.
+"""What scripts/report.py promises.
+
+A page of one file with every verdict in it, no rate without its proof, and one clear line with exit code 6 for
+input that is no record. The records are those of a real run, changed where a test says so.
 """
 
 import json
@@ -39,7 +41,9 @@ class Report(unittest.TestCase):
         return self.run_on(self.records)
 
     def run_on(self, path, *more):
-        return subprocess.run([sys.executable, SCRIPT, path, *more], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, SCRIPT, path, *more], capture_output=True, text=True, check=False
+        )
 
     def page_of(self, records):
         done = self.run_script(records)
@@ -116,8 +120,13 @@ class Report(unittest.TestCase):
                 self.assert_refused(self.run_script(content), says)
 
     def test_refuses_a_record_with_a_field_missing_or_of_another_type(self):
-        for field, value in (("verdicts", None), ("peak_bytes", "many"), ("proved", 1), ("step_times_s", [-1.0]),
-                             ("held_at_peak_bytes", {"grads": {"held": 1}})):
+        for field, value in (
+            ("verdicts", None),
+            ("peak_bytes", "many"),
+            ("proved", 1),
+            ("step_times_s", [-1.0]),
+            ("held_at_peak_bytes", {"grads": {"held": 1}}),
+        ):
             with self.subTest(field=field):
                 records = fresh()
                 records[1][field] = value
