@@ -2,7 +2,8 @@
 """What README promises of the executable, tried on the executable.
 
 Its example commands, one hash over stages, numbers of ranks and transports, and the exit code of every fault,
-the same on every rank. The environment must suit mpirun (scripts/mpi_env.sh). Usage: promises_test.py EXECUTABLE
+the same on every rank. The environment must suit mpirun (scripts/mpi_env.sh).
+Usage: promises_test.py EXECUTABLE
 """
 
 import os

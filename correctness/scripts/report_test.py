@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What scripts/report.py promises.
 
-A page of one file with every verdict in it, no rate without its proof, and one clear line with exit code 6 for
+A page of one file with every verdict in it, no rate without its proof, one clear line with exit code 6 for
 input that is no record. The records are those of a real run, changed where a test says so.
 """
 
