@@ -364,9 +364,7 @@ TEST(Suspects, AreFoundInTheOrderOfTheBitsClaim) {
 TEST(Verdicts, StayRefutedOnceRefuted) {
   const Verdict proved{Claim::bytes, Finding::proved, {}};
   const Verdict refuted{Claim::bytes, Finding::refuted, {"one", "two", "three", "four"}};
-  Verdict all{Claim::bytes, Finding::not_measured, {}};
-  merge(all, proved);
-  EXPECT_TRUE(all.holds());
+  Verdict all = proved;
   merge(all, proved);
   EXPECT_TRUE(all.holds());
   merge(all, refuted);
@@ -376,6 +374,20 @@ TEST(Verdicts, StayRefutedOnceRefuted) {
   merge(all, {Claim::bytes, Finding::refuted, {"five", "six", "seven"}});
   EXPECT_EQ(all.evidence, (std::vector<std::string>{"one", "two", "three", "four", "five", "six"}));
   EXPECT_THROW(merge(all, {Claim::work, Finding::proved, {}}), Error);
+}
+
+TEST(Merge, WhatWasNotMeasuredInOneStepIsNotProvedOfTheRun) {
+  const Verdict proved{Claim::bytes, Finding::proved, {}};
+  const Verdict unmeasured{Claim::bytes, Finding::not_measured, {}};
+  Verdict all = proved;
+  merge(all, unmeasured);
+  EXPECT_EQ(all.finding, Finding::not_measured);
+  merge(all, proved);
+  EXPECT_EQ(all.finding, Finding::not_measured);
+  merge(all, {Claim::bytes, Finding::refuted, {"one"}});
+  EXPECT_EQ(all.finding, Finding::refuted);
+  merge(all, unmeasured);
+  EXPECT_EQ(all.finding, Finding::refuted);
 }
 
 TEST(Judges, RefuseEvidenceOfAnotherWorld) {

@@ -71,4 +71,7 @@ inline constexpr std::array kRecipes{
     Recipe{.name = "bf16", .params = Type::bf16, .grads = Type::bf16, .optimizer_words = 3},
 };
 
+// Throws (usage) naming what there is.
+Recipe recipe_named(std::string_view name);
+
 }  // namespace zp

@@ -43,7 +43,7 @@ struct Suspect {
 Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
                       const std::vector<StepEvidence>& ranks);
 
-// Proved and proved stays proved; otherwise the first refutation, with both evidences.
+// Proved stays proved only with proved; a refutation outranks not measured. Evidence of both, up to the limit.
 void merge(Verdict& into, const Verdict& other);
 
 }  // namespace zp

@@ -14,15 +14,6 @@ namespace {
 
 constexpr int64_t kSyntheticCorpusLength = 1 << 20;
 
-Recipe recipe_named(const std::string& name) {
-  std::string known;
-  for (const Recipe& recipe : kRecipes) {
-    if (recipe.name == name) return recipe;
-    known += (known.empty() ? "" : ", ") + std::string(recipe.name);
-  }
-  fail(Exit::usage, "--recipe: '" + name + "' is no recipe; there are " + known);
-}
-
 Batching batching_of(const VerifyOptions& options, int world) {
   Batching batching;
   batching.world = world;
@@ -50,9 +41,15 @@ Training training_of(const VerifyOptions& options, int world) {
 
 BatchShape shape_of(const VerifyOptions& options) {
   BatchShape shape;
+  if (options.model.architecture == Architecture::synthetic) {
+    if (options.sequence != 0 || options.micro_batch_size != 1 || !options.data.empty()) {
+      fail(Exit::usage, "--model synthetic reads no tokens: leave --seq, --micro-batch-size and --data out");
+    }
+    return shape;
+  }
   shape.batch = options.micro_batch_size;
   shape.sequence = options.sequence == 0 ? options.model.positions : options.sequence;
-  if (options.model.architecture == Architecture::gpt && shape.sequence > options.model.positions) {
+  if (shape.sequence > options.model.positions) {
     fail(Exit::usage, fmt::format("--seq: {} tokens are more than the model's {} positions", shape.sequence,
                                   options.model.positions));
   }
@@ -205,27 +202,31 @@ std::string agreement_of(const Job& job) {
 }
 
 std::string hash_case(const Job& job) {
+  const Batching& batching = job.training.batching;
   std::vector<Arithmetic> distinct;
+  bool global = job.training.recipe.grads == Type::f32;
   for (const StageRow* row : job.rows) {
+    global = global && equals_global_fold(row->promise.reduction, batching);
     const Arithmetic arithmetic = job.arithmetic_of(*row);
     if (std::ranges::find(distinct, arithmetic) == distinct.end()) distinct.push_back(arithmetic);
   }
-  const Batching& batching = job.training.batching;
-  const bool global =
-      distinct.size() == 1 && distinct.front().batching.world == 1 && job.training.recipe.grads == Type::f32;
   if (global) {
+    std::string worlds;
+    for (int n = 1; n <= batching.micro_batches; n *= 2) {
+      if (batching.micro_batches % n == 0) worlds += fmt::format("{}{}", n == 1 ? "" : ", ", n);
+    }
     return fmt::format(
-        "one hash for every stage: the sums equal the fold over all M = {} micro-batches, as at every "
-        "power of two of ranks up to M",
-        batching.micro_batches);
+        "one hash, of one device alone: every stage equals the fold over all M = {} micro-batches, and "
+        "ends on it at N = {} too",
+        batching.micro_batches, worlds);
   }
   if (distinct.size() == 1) {
-    return fmt::format("one hash for every stage, of this layout: N = {}, A = {}, {}", batching.world,
-                       batching.micro_steps(), name_of(job.algorithm));
+    return fmt::format("one hash for these stages; it belongs to this layout: N = {}, A = {}, {}",
+                       batching.world, batching.micro_steps(), name_of(job.algorithm));
   }
   return fmt::format(
-      "{} hashes: stages that accumulate first and stages that reduce every micro-step add in different "
-      "orders at N = {}, A = {}, {}; each was checked against its own reference",
+      "{} hashes, which belong to this layout (N = {}, A = {}, {}): stages that accumulate first and "
+      "stages that reduce every micro-step add in different orders; each has its own reference",
       distinct.size(), batching.world, batching.micro_steps(), name_of(job.algorithm));
 }
 

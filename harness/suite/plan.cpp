@@ -51,15 +51,6 @@ PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {
 
 }  // namespace
 
-Recipe recipe_named(const std::string& name) {
-  std::string known;
-  for (const Recipe& recipe : kRecipes) {
-    if (recipe.name == name) return recipe;
-    known += (known.empty() ? "" : ", ") + std::string(recipe.name);
-  }
-  fail(Exit::usage, "--recipe '" + name + "': is unknown; there are " + known);
-}
-
 PlanResult make_plan(const PlanOptions& options) {
   const Recipe recipe = recipe_named(options.recipe);
   PlanResult plan;

@@ -32,7 +32,4 @@ PlanResult make_plan(const PlanOptions& options);
 // Prints the tables, writes the record. Returns Exit::pass or throws.
 Exit plan(const PlanOptions& options);
 
-// The recipe of that name. Throws (usage) naming what there is.
-Recipe recipe_named(const std::string& name);
-
 }  // namespace zp
