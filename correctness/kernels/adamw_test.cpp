@@ -9,8 +9,9 @@
 namespace zp::kernels {
 namespace {
 
+// A rate so large that every rounding within the step shows in the master.
 constexpr naive::AdamWRates kRates{
-    0.7F, 3e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 1.0F - 0.9F * 0.9F, 1.0F - 0.95F * 0.95F};
+    0.7F, 0.75F, 0.9F, 0.95F, 1e-8F, 0.1F, 1.0F - 0.9F * 0.9F, 1.0F - 0.95F * 0.95F};
 constexpr naive::AdamWRates kNoDecay{1.0F, 1e-3F, 0.8F, 0.999F, 1e-6F, 0.0F, 0.2F, 0.001F};
 
 struct State {

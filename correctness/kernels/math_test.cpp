@@ -89,6 +89,14 @@ TEST(Log, IsCorrectlyRounded) {
   EXPECT_EQ(std::bit_cast<uint32_t>(portable::log(1.0F)), 0U);
 }
 
+// The five floats whose logarithm lies so near to a tie that an fp64 result, rounded again, goes the wrong
+// way.
+TEST(Log, IsCorrectlyRoundedWhereTwoRoundingsWouldFail) {
+  for (const float x : {0x1.827a74p-7F, 0x1.2f1fd6p+3F, 0x1.bacb4ap+25F, 0x1.b121a6p+76F, 0x1.6351d8p+95F}) {
+    EXPECT_EQ(portable::log(x), naive::logarithm(x)) << std::hexfloat << x;
+  }
+}
+
 TEST(Lanes, GiveTheBitsOfThirtyTwoSumsForEveryLength) {
   std::vector<float> x;
   for (int64_t n = 0; n < 200; ++n) {
