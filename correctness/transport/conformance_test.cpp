@@ -35,15 +35,19 @@ std::vector<Cuts> cuts_of(int world) {
     for (int p = 0; p < world; ++p) cuts.at.push_back(cuts.at.back() + Elements{length_at(p)});
     return cuts;
   };
-  return {
+  std::vector<Cuts> all{
       Cuts::equal(world, {0}),
       Cuts::equal(world, {1}),
       Cuts::equal(world, {67}),
       cut([](int p) { return int64_t{(p * 7 + 3) % 5}; }),               // uneven, some empty
       cut([world](int p) { return int64_t{p == world / 2 ? 13 : 0}; }),  // one place owns all
-      cut([](int p) { return p == 1 ? int64_t{2 * 65536 + 4099} : int64_t{301 * p}; }),
-      Cuts::equal(world, {5 * 65536 / (2 * world) + 1}),
   };
+  // More than two pieces: of one slice, and of the half of the whole that halving exchanges first.
+  if (world <= 5)
+    all.push_back(cut([](int p) { return p == 1 ? int64_t{2 * 65536 + 4099} : int64_t{301 * p}; }));
+  if (std::has_single_bit(static_cast<unsigned>(world)))
+    all.push_back(Cuts::equal(world, {5 * 65536 / (2 * world) + 1}));
+  return all;
 }
 
 bool equal_slices(const Cuts& cuts) { return cuts.at == Cuts::equal(cuts.world(), cuts.of(0).length()).at; }

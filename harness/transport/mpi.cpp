@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <climits>
 #include <cstring>
 #include <list>
@@ -14,6 +13,7 @@
 #include "harness/transport/mpi_process.hpp"
 #include "harness/transport/patience.hpp"
 #include "harness/transport/rows.hpp"
+#include "harness/transport/tag_packing.hpp"
 
 namespace zp::transport {
 namespace {
@@ -28,8 +28,7 @@ int count_of(size_t bytes) {
   return static_cast<int>(bytes);
 }
 
-// ---- Requests
-// ------------------------------------------------------------------------------------------------------
+// ---- Requests ---------------------------------------------------------------------------------------------
 
 // One MPI request. Its end takes the memory back: a receive is cancelled; a transfer that both sides have
 // begun is completed, within a moment. A send that no receive has met cannot be cancelled; its memory is not
@@ -53,6 +52,7 @@ class Started {
   }
 
   bool active() const { return request_ != MPI_REQUEST_NULL; }
+  bool receives() const { return receives_; }
 
   void send(const void* data, size_t bytes, int peer, int tag, MPI_Comm comm) {
     check_mpi(MPI_Isend(data, count_of(bytes), MPI_BYTE, peer, tag, comm, &request_), "MPI_Isend");
@@ -77,8 +77,7 @@ class Started {
   bool receives_ = false;
 };
 
-// ---- The two communicators of a run
-// --------------------------------------------------------------------------------
+// ---- The two communicators of a run -----------------------------------------------------------------------
 
 // Tags of the control line. Collective calls count on from kCall.
 enum ControlTag : int { kFailure = 0, kAlive = 1, kLastWords = 2, kCall = 3 };
@@ -165,8 +164,7 @@ class Lines {
   std::unique_ptr<Error> failure_;
 };
 
-// ---- Messages
-// ------------------------------------------------------------------------------------------------------
+// ---- Messages ---------------------------------------------------------------------------------------------
 
 class MpiRequest final : public Request {
  public:
@@ -181,20 +179,18 @@ class MpiRequest final : public Request {
       lines_.check_failure();
       return false;
     }
-    if (receives_ && *received != bytes_) {
+    if (started.receives() && *received != bytes_) {
       fail(Exit::transport, "rank " + std::to_string(lines_.rank) + " received " + std::to_string(*received) +
                                 " bytes where " + std::to_string(bytes_) + " were expected");
     }
     return true;
   }
-  void set_receives() { receives_ = true; }
 
   Started started;
 
  private:
   Lines& lines_;
   size_t bytes_;
-  bool receives_ = false;
 };
 
 class MpiLink final : public Link {
@@ -204,42 +200,28 @@ class MpiLink final : public Link {
     int set = 0;
     check_mpi(MPI_Comm_get_attr(lines_->messages, MPI_TAG_UB, &value, &set), "MPI_Comm_get_attr");
     require(set != 0, "MPI tells its largest tag");
-    const auto largest = static_cast<uint32_t>(*static_cast<int*>(value));
-    const int bits = std::bit_width(largest + 1) - 1;
-    tensor_bits_ = std::min(12, bits / 2);
-    sequence_bits_ = bits - tensor_bits_;
+    tags_ = std::make_unique<TagPacking>(*static_cast<int*>(value));
   }
   int rank() const override { return lines_->rank; }
   int world() const override { return lines_->world; }
 
   std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) override {
     auto request = std::make_unique<MpiRequest>(*lines_, bytes.size());
-    request->started.send(bytes.data(), bytes.size(), peer, pack(tag), lines_->messages);
+    request->started.send(bytes.data(), bytes.size(), peer, tags_->pack(tag), lines_->messages);
     return request;
   }
   std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) override {
     auto request = std::make_unique<MpiRequest>(*lines_, bytes.size());
-    request->set_receives();
-    request->started.receive(bytes.data(), bytes.size(), peer, pack(tag), lines_->messages);
+    request->started.receive(bytes.data(), bytes.size(), peer, tags_->pack(tag), lines_->messages);
     return request;
   }
 
  private:
-  // Sequence in the upper bits, tensor in the lower ones, each by its remainder. Two messages are confused
-  // only where both agree, 2^sequence_bits collectives apart.
-  int pack(const Tag& tag) const {
-    const auto low = [](int64_t number, int bits) {
-      return static_cast<int>(number & ((int64_t{1} << bits) - 1));
-    };
-    return (low(tag.sequence, sequence_bits_) << tensor_bits_) | low(int64_t{tag.tensor} + 1, tensor_bits_);
-  }
-
   std::shared_ptr<Lines> lines_;
-  int tensor_bits_ = 0, sequence_bits_ = 0;
+  std::unique_ptr<TagPacking> tags_;
 };
 
-// ---- The control line
-// ----------------------------------------------------------------------------------------------
+// ---- The control line -------------------------------------------------------------------------------------
 
 // Texts from other ranks with one tag, whose lengths the receiver does not know beforehand.
 class Mail {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -69,6 +70,9 @@ void end_processes(Exit code) {
   std::fflush(nullptr);
   if (transport::mpi_runs()) {
     if (code != Exit::pass) {
+      // mpirun ends the job when its first process has ended with an error; the others still end with their
+      // own code.
+      std::signal(SIGTERM, SIG_IGN);
       // MPI_Finalize waits for every rank; one that hangs must not hold the others.
       std::thread([code] {
         std::this_thread::sleep_for(std::chrono::seconds(5));

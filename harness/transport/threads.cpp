@@ -36,8 +36,7 @@ class Failure {
   std::unique_ptr<Error> error_;
 };
 
-// ---- Messages
-// ------------------------------------------------------------------------------------------------------
+// ---- Messages ---------------------------------------------------------------------------------------------
 
 enum class State { posted, matched, copying, copied, withdrawn };
 
@@ -146,8 +145,7 @@ class ThreadRequest final : public Request {
   bool done_ = false;
 };
 
-// ---- The control line
-// ----------------------------------------------------------------------------------------------
+// ---- The control line -------------------------------------------------------------------------------------
 
 // What the ranks of one world share.
 class Board {
@@ -239,8 +237,7 @@ class Board {
   std::vector<std::optional<std::string>> last_words_;
 };
 
-// ---- One world
-// -----------------------------------------------------------------------------------------------------
+// ---- One world --------------------------------------------------------------------------------------------
 
 struct World {
   explicit World(int world) : size(world), board(world), mailboxes(static_cast<size_t>(world) * world) {}

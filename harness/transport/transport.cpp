@@ -17,7 +17,7 @@ Cuts Cuts::equal(int world, Elements slice) {
 
 Algorithm default_algorithm(int world, Type wire) {
   const bool power_of_two = world > 0 && std::has_single_bit(static_cast<unsigned>(world));
-  return power_of_two && wire != Type::bf16 ? Algorithm::halving : Algorithm::direct;
+  return power_of_two && (wire == Type::f32 || wire == Type::i64) ? Algorithm::halving : Algorithm::direct;
 }
 
 std::span<const TransportRow> transports() {

@@ -1,5 +1,5 @@
-// How ranks talk. Link is point to point; Transport is collective, built on a Link by an algorithm; Control is a
-// separate line for verdicts, start-up and evidence, outside the claims. Every wait has a deadline.
+// How ranks talk. Link is point to point; Transport is collective, built on a Link by an algorithm; Control
+// is a separate line for verdicts, start-up and evidence, outside the claims. Every wait has a deadline.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace zp {
 
-// Names one collective in logs, tags and error messages. `tensor` is the logical tensor: the unit's index, or -1 for a
-// scalar exchange. `name` is for people.
+// Names one collective in logs, tags and error messages. `tensor` is the logical tensor: the unit's index, or
+// -1 for a scalar exchange. `name` is for people.
 struct Label {
   Purpose purpose = Purpose::gather_params;
   int tensor = -1;
   std::string name;
 };
 
-// ---- Link ----------------------------------------------------------------------------------------------------------
+// ---- Link -------------------------------------------------------------------------------------------------
 
 // Carried in the message tag, never in the payload: a message of another collective or tensor never matches.
 struct Tag {
@@ -46,9 +46,9 @@ class Request {
   virtual bool done() = 0;
 };
 
-// Point to point between ranks. The memory must stay valid until the request is done; the link copies nothing aside.
-// Messages with equal tag between the same two ranks arrive in the order sent. A length that differs from what was sent
-// throws (transport). A rank that has failed makes done() of its peers throw its failure.
+// Point to point between ranks. The memory must stay valid until the request is done; the link copies nothing
+// aside. Messages with equal tag between the same two ranks arrive in the order sent. A length that differs
+// from what was sent throws (transport). A rank that has failed makes done() of its peers throw its failure.
 class Link {
  public:
   Link() = default;
@@ -61,20 +61,19 @@ class Link {
   virtual std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) = 0;
 };
 
-// ---- Transport -----------------------------------------------------------------------------------------------------
+// ---- Transport --------------------------------------------------------------------------------------------
 
 // Where the slices of a whole begin: world + 1 ascending offsets by place; place p owns [at[p], at[p+1]).
 struct Cuts {
   std::vector<Elements> at;
   static Cuts equal(int world, Elements slice);
   int world() const { return static_cast<int>(at.size()) - 1; }
-  Range of(int place) const {
-    return {at[static_cast<size_t>(place)], at[static_cast<size_t>(place) + 1]};
-  }
+  Range of(int place) const { return {at[static_cast<size_t>(place)], at[static_cast<size_t>(place) + 1]}; }
   Elements whole() const { return at.back(); }
 };
 
-// A collective in flight. Destroying a handle does not wait; the buffers it uses know it (Storage::writer, readers).
+// A collective in flight. Destroying a handle does not wait; the buffers it uses know it (Storage::writer,
+// readers).
 class Handle {
  public:
   Handle() = default;
@@ -88,8 +87,9 @@ class Handle {
   std::shared_ptr<Pending> pending_;
 };
 
-// Sum over places of `whole`, divided by `divisor` in fp32 and rounded to mine's type; each place keeps its slice in
-// `mine` (which may be its own slice of `whole`). The rest of `whole` is used as scratch: its contents are lost.
+// Sum over places of `whole`, divided by `divisor` in fp32 and rounded to mine's type; each place keeps its
+// slice in `mine` (which may be its own slice of `whole`). The rest of `whole` is used as scratch: its
+// contents are lost.
 struct ReduceScatter {
   View whole, mine;
   Cuts cuts;
@@ -112,8 +112,9 @@ struct AllReduce {
   Label label;
 };
 
-// Moves gradients and parameters between ranks. Every call is collective: all ranks make the same calls in the same
-// order. Calls return at once; several may be in flight; they progress while any of them is waited for.
+// Moves gradients and parameters between ranks. Every call is collective: all ranks make the same calls in
+// the same order. Calls return at once; several may be in flight; they progress while any of them is waited
+// for.
 class Transport {
  public:
   Transport() = default;
@@ -128,10 +129,10 @@ class Transport {
   virtual Handle all_reduce(const AllReduce& call) = 0;
 };
 
-// ---- Control -------------------------------------------------------------------------------------------------------
+// ---- Control ----------------------------------------------------------------------------------------------
 
-// A line of its own for verdicts, options, evidence and failures. Collective calls, each with the deadline. Never
-// metered. A waiting rank sleeps between polls.
+// A line of its own for verdicts, options, evidence and failures. Collective calls, each with the deadline.
+// Never metered. A waiting rank sleeps between polls.
 class Control {
  public:
   Control() = default;
@@ -144,36 +145,41 @@ class Control {
   virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
   // Rank 0's text on every rank.
   virtual std::string broadcast(const std::string& from_rank0) = 0;
-  // Rank 0 says that it is still at work: restarts the deadline of every rank that waits in a collective call.
+  // Rank 0 says that it is still at work: restarts the deadline of every rank that waits in a collective
+  // call.
   virtual void alive() = 0;
-  // Tells every other rank, without waiting, that this one has failed; their waits (links and control) then throw
-  // Error with this code and text. The first failure wins.
+  // Tells every other rank, without waiting, that this one has failed; their waits (links and control) then
+  // throw Error with this code and text. The first failure wins.
   virtual void announce_failure(Exit code, const std::string& text) = 0;
-  // After a failure: every rank that still answers within `timeout_s` gives its text, the others none. Works when
-  // failures were announced, and is the last call on a control line.
+  // After a failure: every rank that still answers within `timeout_s` gives its text, the others none. Works
+  // when failures were announced, and is the last call on a control line.
   virtual std::vector<std::optional<std::string>> last_words(const std::string& mine, double timeout_s) = 0;
   void barrier() { all_gather(""); }
 };
 
-// ---- Algorithms and the table --------------------------------------------------------------------------------------
+// ---- Algorithms and the table -----------------------------------------------------------------------------
 
 // [Note: messages and additions of a collective]
-// L_q: bytes of place q's slice; a range of places is contiguous in the whole. pieces(x) = ceil(x / kPiece) and
-// messages(x) = ceil(x / kLongestMessage), both 0 for x = 0: an empty range is not sent. Place p of N sends
-//   halving reduce-scatter  for h = N/2, N/4 … 1, to place p^h: the h slices around p^h (those places q with
-//                           q/h = (p^h)/h), x bytes in pieces(x) messages
-//   halving all-gather      for h = 1, 2 … N/2, to place p^h: the h slices around p, x bytes in messages(x) messages
-//   direct reduce-scatter   to every other place q: L_q bytes in pieces(L_q) messages
-//   direct all-gather       to every other place q: L_p bytes in messages(L_p) messages
-//   all-reduce              both, reduce-scatter first
-// and nothing at N = 1. With equal slices every place sends (N-1)·L bytes a pass; per peer h·L to p^h (halving), L
-// (direct). Additions are Fold calls, one per received piece range:
-//   halving                 for h = N/2 … 1: pieces(x) calls of two inputs, x bytes being the h slices around p
-//   direct                  pieces(L_p) calls of N inputs
-//   N = 1                   one call of one input ("divide"), none when divisor is 1 and `mine` lies in `whole`
-// so (N-1)·L elements are added whatever the algorithm (equal slices), and an empty own slice adds nothing.
+// L_q: bytes of place q's slice; a range of places is contiguous in the whole. pieces(x) = ceil(x / kPiece),
+// messages(x) = ceil(x / kLongestMessage), both 0 for x = 0: an empty range is not sent. Of N, place p sends
+//
+//   - halving reduce-scatter, for h = N/2, N/4 … 1: to place p^h the h slices around it (those places q with
+//     q/h = (p^h)/h), x bytes in pieces(x) messages;
+//   - halving all-gather, for h = 1, 2 … N/2: to place p^h the h slices around p, x bytes in messages(x);
+//   - direct reduce-scatter: to every other place q its slice, L_q bytes in pieces(L_q) messages;
+//   - direct all-gather: to every other place the own slice, L_p bytes in messages(L_p);
+//   - all-reduce: both, the reduce-scatter first.
+//
+// and nothing at N = 1. With equal slices that is (N-1)·L bytes a pass: h·L to p^h (halving), L to each
+// (direct). Additions are Fold calls, one per range of a received piece:
+//
+//   - halving, for h = N/2 … 1: pieces(x) calls of two inputs, x bytes being the h slices around p;
+//   - direct: pieces(L_p) calls of N inputs;
+//   - N = 1: one call of one input ("divide"); none when divisor is 1 and `mine` lies in `whole`.
+//
+// With equal slices (N-1)·L bytes are added whatever the algorithm; an empty own slice adds nothing (direct).
 
-// Design 3.4: halving where world is a power of two and gradients travel in fp32, otherwise direct.
+// Design 3.4: halving where world is a power of two and gradients travel in fp32 or int64, otherwise direct.
 Algorithm default_algorithm(int world, Type wire);
 
 struct CollectiveOptions {
@@ -186,10 +192,10 @@ inline constexpr Bytes kPiece{256 * 1024};  // one receive piece; longest messag
 inline constexpr int kPiecesPerPeer = 2;
 inline constexpr Bytes kLongestMessage{64 * 1024 * 1024};  // of a gather, which needs no pieces
 
-// Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per active peer:
-// 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and held until the end;
-// additions run through `kernels`. Throws (unavailable) for halving where world is not a power of two.
-// link, device and kernels must outlive the transport.
+// Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per
+// active peer: 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and
+// held until the end; additions run through `kernels`. Throws (unavailable) for halving where world is not a
+// power of two. link, device and kernels must outlive the transport.
 std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels::Table& kernels,
                                             const CollectiveOptions& options);
 
@@ -202,20 +208,21 @@ struct Endpoint {
 // A row of the table of transports: how `world` ranks come to be and talk.
 struct TransportRow {
   std::string_view name;  // "threads", "mpi"
-  // Runs `body` once per rank of this process with its endpoint, and returns when all have ended. An exception of a
-  // body is announced to the other ranks; the first one is rethrown after all bodies ended.
-  // threads: world ranks as threads of this process. mpi: this process is one rank of MPI_COMM_WORLD, and `world` must
-  // be its size.
+  // Runs `body` once per rank of this process with its endpoint, and returns when all have ended. An
+  // exception of a body is announced to the other ranks; the first one is rethrown after all bodies ended.
+  // threads: world ranks as threads of this process. mpi: this process is one rank of MPI_COMM_WORLD, and
+  // `world` must be its size.
   void (*run)(int world, double timeout_s, const std::function<void(Endpoint&)>& body);
 };
 std::span<const TransportRow> transports();
 
-// World size of the MPI launcher that started this process (Open MPI, MPICH/Hydra, PMIx or Slurm step), from its
-// environment; 0 when there is none. A Slurm step of one task counts as none: a shell in an allocation looks the same.
+// World size of the MPI launcher that started this process (Open MPI, MPICH/Hydra, PMIx or Slurm step), from
+// its environment; 0 when there is none. A Slurm step of one task counts as none: a shell in an allocation
+// looks the same.
 int launched_world();
 
-// Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every rank. With a
-// code other than pass it waits at most a few seconds for ranks that do not come.
+// Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every
+// rank. With a code other than pass it waits at most a few seconds for ranks that do not come.
 [[noreturn]] void end_processes(Exit code);
 
 }  // namespace zp
