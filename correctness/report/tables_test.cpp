@@ -61,6 +61,7 @@ TEST(VerdictTable, ShowsInvalidInsteadOfTheRateOfARefutedStage) {
   EXPECT_TRUE(has(row, "REFUTED"));
   EXPECT_FALSE(has(row, "8192"));
   EXPECT_FALSE(has(row, "250"));
+  EXPECT_FALSE(has(row, "fedcba")) << "the hash of a stage that stopped early is no result";
   EXPECT_TRUE(has(text, "zero2: memory REFUTED\n  step 1, rank 2 (place 2): grads after reduction")) << text;
   EXPECT_TRUE(has(text, "23 claims proved, 1 refuted; exit 9")) << text;
   EXPECT_TRUE(has(line_starting(text, "zero3"), "8192"));

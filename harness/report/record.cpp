@@ -128,7 +128,7 @@ void add_numbers(Json& json, const StageResult& stage) {
       beside_json(kPurposes, stage.sent_by_purpose, stage.predicted_by_purpose, "sent");
   json["passes"] = ran ? Json(stage.passes) : Json(nullptr);
   json["losses"] = stage.losses;
-  json["hash"] = ran ? hash_or_null(stage.hash) : Json(nullptr);
+  json["hash"] = ran && !stage.refuted() ? hash_or_null(stage.hash) : Json(nullptr);
 }
 
 void write_lines(const std::string& path, Existing existing, const std::vector<std::string>& lines) {

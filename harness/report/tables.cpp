@@ -46,7 +46,8 @@ std::vector<std::string> row_of(const StageResult& stage, Wording wording, size_
   cells.push_back(ran ? short_number(static_cast<double>(stage.peak.n) / (1 << 20), 2) : "-");
   cells.push_back(ran ? short_number(static_cast<double>(stage.sent_per_step.n) / 1e6, 3) : "-");
   cells.push_back(ran ? fmt::format("{:.2f}", stage.passes) : "-");
-  cells.push_back(ran ? hash_text(stage.hash).substr(0, hash_digits) : "-");
+  // A refuted stage ended early, on a state that is not the run's end.
+  cells.push_back(!ran ? "-" : stage.refuted() ? missing : hash_text(stage.hash).substr(0, hash_digits));
   return cells;
 }
 
@@ -83,7 +84,7 @@ std::string header(const RunSettings& s) {
   return text + "\n";
 }
 
-// The hashes of the stages that ran, and of the references: one line for every distinct hash, with who ended
+// The hashes of the stages that were not refuted, and of the references: one line for every distinct hash, with who ended
 // on it.
 std::string hashes(const RunResult& run) {
   std::vector<std::pair<std::string, std::vector<std::string>>> owners;
@@ -97,7 +98,7 @@ std::string hashes(const RunResult& run) {
     }
   };
   for (const StageResult& stage : run.stages) {
-    if (stage.steps_done > 0) add(stage.hash, stage.stage);
+    if (stage.steps_done > 0 && !stage.refuted()) add(stage.hash, stage.stage);
   }
   for (const HashSum& hash : run.reference_hash) add(hash, "reference");
   std::string text;
