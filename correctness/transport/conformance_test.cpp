@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "correctness/transport/rig.hpp"
 
@@ -245,6 +247,8 @@ TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
     const Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
     std::vector<Buffer> wholes;
     std::vector<Handle> handles;
+    // The last rank comes late, so that what the others sent for several collectives waits at the same time.
+    if (rig.transport->rank() == world - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (int tensor = 0; tensor < 6; ++tensor) {
       wholes.push_back(rig.device->acquire(Category::grads, Type::f32, cuts.whole()));
       const View whole = wholes.back().all();
@@ -278,6 +282,15 @@ TEST_P(EveryTransport, OrdersAccessesAndCollectivesByTheirBuffers) {
     rig.transport->reduce_scatter({whole.all(), mine, cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}});
     rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
     check.expect_sums(whole.all(), {{0}, cuts.whole()}, 1.0F);
+    // Sums of sums: small integers, so exact.
+    for (int64_t i = 0; i < cuts.whole().n; ++i)
+      whole.all().write<float>()[i] = static_cast<float>(check.place() + 1);
+    for (int again = 0; again < 2; ++again) {
+      rig.transport->all_reduce({whole.all(), cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}});
+    }
+    const auto total = static_cast<float>(world * world * (world + 1) / 2);
+    for (int64_t i = 0; i < cuts.whole().n; ++i)
+      ASSERT_EQ(whole.all().read<float>()[i], total) << "element " << i;
     rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
   });
 }
