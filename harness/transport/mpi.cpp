@@ -1,6 +1,5 @@
 // Ranks as processes of one MPI job. Messages travel on one communicator, the control line on another, both
-// fresh in every run, so that nothing that a failed run left behind is ever matched. One thread calls MPI
-// (funneled).
+// fresh in every run, so that nothing that a failed run left behind is ever matched. One thread calls MPI.
 #include <mpi.h>
 
 #include <algorithm>
@@ -81,7 +80,7 @@ class Started {
 
 // Tags of the control line. Collective calls count on from kCall.
 enum ControlTag : int { kFailure = 0, kAlive = 1, kLastWords = 2, kCall = 3 };
-constexpr int kCalls = 8192;  // below the 32767 tags that every MPI has
+constexpr int kCalls = 8192;  // two tags each, of the 32767 that every MPI has
 
 class Lines {
  public:
@@ -90,7 +89,8 @@ class Lines {
     duplicate(&control);
     check_mpi(MPI_Comm_rank(control, &rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(control, &world), "MPI_Comm_size");
-    listen();
+    heard_ = std::make_unique<Started>();
+    heard_->receive(announced_.data(), announced_.size(), MPI_ANY_SOURCE, kFailure, control);
   }
 
   // After a clean run. Communicators of a failed one are kept: messages may still lie in them.
@@ -127,8 +127,8 @@ class Lines {
     std::memcpy(announced_.data() + sizeof code, text.data(),
                 std::min(text.size(), announced_.size() - sizeof code - 1));
     for (int peer = 0; peer < world; ++peer) {
-      if (peer != rank)
-        told_.emplace_back().send(announced_.data(), announced_.size(), peer, kFailure, control);
+      if (peer == rank) continue;
+      told_.emplace_back().send(announced_.data(), announced_.size(), peer, kFailure, control);
     }
   }
 
@@ -148,11 +148,6 @@ class Lines {
       }
     }
     check_mpi(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  }
-
-  void listen() {
-    heard_ = std::make_unique<Started>();
-    heard_->receive(announced_.data(), announced_.size(), MPI_ANY_SOURCE, kFailure, control);
   }
 
   double timeout_s_;
@@ -247,6 +242,7 @@ class Mail {
     return text.empty() ? " its own messages to leave" : text;
   }
   std::optional<std::string>& text(int rank) { return texts_[static_cast<size_t>(rank)]; }
+  std::vector<std::optional<std::string>>& texts() { return texts_; }
 
  private:
   struct Incoming {
@@ -287,21 +283,17 @@ class MpiControl final : public Control {
 
   std::vector<std::string> all_gather(const std::string& mine) override {
     lines_->check_failure();
-    Mail mail(*lines_, next_tag());
-    each_other([&](int peer) {
-      mail.send(mine, peer);
-      mail.expect(peer);
-    });
-    mail.text(rank()) = mine;
+    Mail mail(*lines_, next_tag(0));
+    exchange(mail, mine);
     complete(mail);
     std::vector<std::string> texts;
-    for (int r = 0; r < world(); ++r) texts.push_back(std::move(*mail.text(r)));
+    for (auto& text : mail.texts()) texts.emplace_back(std::move(*text));
     return texts;
   }
 
   std::string broadcast(const std::string& from_rank0) override {
     lines_->check_failure();
-    Mail mail(*lines_, next_tag());
+    Mail mail(*lines_, next_tag(1));
     if (rank() == 0) {
       each_other([&](int peer) { mail.send(from_rank0, peer); });
       mail.text(0) = from_rank0;
@@ -325,17 +317,11 @@ class MpiControl final : public Control {
 
   std::vector<std::optional<std::string>> last_words(const std::string& mine, double timeout_s) override {
     Mail mail(*lines_, kLastWords);
-    each_other([&](int peer) {
-      mail.send(mine, peer);
-      mail.expect(peer);
-    });
-    mail.text(rank()) = mine;
+    exchange(mail, mine);
     for (Patience patience(timeout_s, kLongestSleep); !mail.complete() && !patience.expired();) {
       if (!mail.advance()) patience.pause();
     }
-    std::vector<std::optional<std::string>> texts;
-    for (int r = 0; r < world(); ++r) texts.push_back(mail.text(r));
-    return texts;
+    return mail.texts();
   }
 
  private:
@@ -346,7 +332,16 @@ class MpiControl final : public Control {
     }
   }
 
-  int next_tag() { return kCall + static_cast<int>(number_++ % kCalls); }
+  void exchange(Mail& mail, const std::string& mine) {
+    each_other([&](int peer) {
+      mail.send(mine, peer);
+      mail.expect(peer);
+    });
+    mail.text(rank()) = mine;
+  }
+
+  // A gather and a broadcast of the same number never match.
+  int next_tag(int kind) { return kCall + 2 * static_cast<int>(number_++ % kCalls) + kind; }
 
   void complete(Mail& mail) {
     Patience patience(timeout_s_, kLongestSleep);

@@ -55,13 +55,13 @@ class Mailbox {
  public:
   std::shared_ptr<Message> send(const Tag& tag, std::span<const std::byte> from) {
     const std::lock_guard lock(mutex_);
-    const auto message = take_or_post(receives_, sends_, tag);
+    auto message = take_or_post(receives_, sends_, tag);
     message->from = from;
     return message;
   }
   std::shared_ptr<Message> receive(const Tag& tag, std::span<std::byte> into) {
     const std::lock_guard lock(mutex_);
-    const auto message = take_or_post(sends_, receives_, tag);
+    auto message = take_or_post(sends_, receives_, tag);
     message->into = into;
     return message;
   }
@@ -112,7 +112,7 @@ class Mailbox {
       ours.back()->tag = tag;
       return ours.back();
     }
-    const auto message = *found;
+    auto message = *found;
     message->state = State::matched;
     others.erase(found);
     return message;
@@ -334,6 +334,7 @@ void run_threads(int world, double timeout_s, const std::function<void(Endpoint&
   };
   {
     std::vector<std::jthread> ranks;
+    ranks.reserve(static_cast<size_t>(world));
     for (int rank = 0; rank < world; ++rank) ranks.emplace_back(rank_main, rank);
   }
   first.rethrow();
