@@ -97,6 +97,17 @@ TEST_F(Executable, EndsEveryLaunchedRankOnBadInputAndLetsOnlyTheFirstSpeak) {
   EXPECT_EQ(text_of(file("err.2")), "");
 }
 
+TEST_F(Executable, EndsEveryLaunchedRankWhenOneAloneIsWrong) {
+  // Only the second rank's options are wrong, or differ.
+  for (const char* options : {"--steps 0", "--recipe fp16", "--steps 1 --seed 2", "--data /nowhere"}) {
+    const std::vector<int> codes =
+        launch(3, "verify --model tiny $(test $r = 1 && echo " + std::string(options) + ")");
+    EXPECT_EQ(codes, std::vector<int>({6, 6, 6})) << options;
+    EXPECT_TRUE(text_of(file("err.0")).find("rank") != std::string::npos)
+        << options << text_of(file("err.0"));
+  }
+}
+
 TEST_F(Executable, RefusesSeveralProcessesThatEachBelieveTheyAreAlone) {
   EXPECT_EQ(launch(2, "verify --transport threads"), (std::vector<int>{6, 6}));
   EXPECT_NE(text_of(file("err.0")).find("believe they are alone"), std::string::npos)

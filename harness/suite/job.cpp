@@ -64,6 +64,7 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.data_hash = job.corpus ? fmt::format("{:016x}", job.corpus->hash()) : "";
   s.recipe = job.training.recipe.name;
   s.transport = transport;
+  if (transport == "mpi") s.mpi = mpi_version();
   s.algorithm = name_of(job.algorithm);
   const Layout layout(model_units(job.model), job.world);
   s.parameters = layout.parameters().n;

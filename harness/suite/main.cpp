@@ -9,8 +9,18 @@
 
 namespace {
 
+// A launched rank whose options are wrong must not leave the others waiting for it.
+zp::Invocation parse(const std::vector<std::string>& args, const zp::Launch& launch) {
+  try {
+    return zp::parse_command_line(args, launch);
+  } catch (const zp::Error& error) {
+    if (!args.empty() && args.front() == "verify") zp::fail_on_every_rank(error);
+    throw;
+  }
+}
+
 zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
-  const zp::Invocation invocation = zp::parse_command_line(args, launch);
+  const zp::Invocation invocation = parse(args, launch);
   return std::visit(
       [&](const auto& asked) {
         using Asked = std::decay_t<decltype(asked)>;

@@ -58,14 +58,17 @@ Ranks ranks_of_run(const VerifyOptions& options) {
   return where;
 }
 
-// Throws the first rank's problem on every rank.
+// Throws the first rank's problem on every rank, and says whose it is unless all have it.
 void share_problem(const std::optional<Error>& problem, Control& control) {
   const std::string mine =
       problem ? std::to_string(static_cast<int>(problem->code())) + " " + problem->what() : "";
-  for (const std::string& text : control.all_gather(mine)) {
-    if (text.empty()) continue;
-    fail(static_cast<Exit>(std::stoi(text)), text.substr(text.find(' ') + 1));
-  }
+  const std::vector<std::string> all = control.all_gather(mine);
+  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  if (first == all.end()) return;
+  const std::string text = first->substr(first->find(' ') + 1);
+  const bool of_all = std::ranges::count(all, *first) == std::ssize(all);
+  fail(static_cast<Exit>(std::stoi(*first)),
+       of_all ? text : fmt::format("rank {}: {}", first - all.begin(), text));
 }
 
 void agree(const Job& job, Control& control) {
@@ -181,6 +184,16 @@ void show(const RunResult& result) {
 }
 
 }  // namespace
+
+void fail_on_every_rank(const Error& problem) {
+  constexpr double kPatience = 10.0;  // seconds; the others may have failed in the same way before they wait
+  const int world = launched_world();
+  if (world > 1) {
+    transport_named("mpi").run(world, kPatience,
+                               [&](Endpoint& endpoint) { share_problem(problem, *endpoint.control); });
+  }
+  throw problem;
+}
 
 Exit verify(const VerifyOptions& options) {
   const Ranks where = ranks_of_run(options);

@@ -66,6 +66,14 @@ void check_world(int world) {
 
 namespace zp {
 
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return {};
+  const std::string all(text.data(), static_cast<size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
 void end_processes(Exit code) {
   std::fflush(nullptr);
   if (transport::mpi_runs()) {

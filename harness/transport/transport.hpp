@@ -224,6 +224,9 @@ std::span<const TransportRow> transports();
 // looks the same.
 int launched_world();
 
+// The MPI library's own name and version, one line; may be asked for before MPI starts.
+std::string mpi_version();
+
 // Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every
 // rank. With a code other than pass it waits at most a few seconds for ranks that do not come.
 [[noreturn]] void end_processes(Exit code);
