@@ -156,7 +156,8 @@ TEST_P(Failures, AnErrorOfOneRankReachesAllThatWait) {
 }
 
 TEST_P(Failures, AnErrorThatUnwindsPastBuffersInFlightIsPromptAndLeavesNothingBehind) {
-  for (const bool others_come : {true, false}) {
+  enum class Others { come_late, wait_elsewhere, compute };
+  for (const Others others : {Others::come_late, Others::wait_elsewhere, Others::compute}) {
     const Endings endings = run(kLong, [&](Endpoint& endpoint) {
       TestRig rig(endpoint, direct(kLong));
       Buffer gathered, summed;
@@ -165,9 +166,11 @@ TEST_P(Failures, AnErrorThatUnwindsPastBuffersInFlightIsPromptAndLeavesNothingBe
         start_sum(rig, summed, kLabel, kLongSlice);
         fail(Exit::work, "boom");
       }
-      if (!others_come) endpoint.control->barrier();
-      std::this_thread::sleep_for(100ms);
-      start_gather(rig, gathered, kLongSlice).wait();
+      if (others == Others::wait_elsewhere) endpoint.control->barrier();
+      if (others == Others::come_late) std::this_thread::sleep_for(100ms);
+      Handle handle = start_gather(rig, gathered, kLongSlice);
+      if (others == Others::compute) std::this_thread::sleep_for(300ms);
+      handle.wait();
       start_sum(rig, summed, kLabel, kLongSlice).wait();
     });
     EXPECT_EQ(endings.run.code, Exit::work);

@@ -14,4 +14,9 @@ void start_mpi();
 // (usage).
 void check_world(int world);
 
+// From now on this process must not call MPI in any way that moves messages, not even to end it: memory that
+// MPI may still touch has been given back.
+void give_up_mpi();
+bool mpi_given_up();
+
 }  // namespace zp::transport

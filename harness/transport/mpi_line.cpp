@@ -1,0 +1,107 @@
+// Non-blocking MPI calls, one each.
+#include "harness/transport/mpi_line.hpp"
+
+#include <mpi.h>
+
+#include <climits>
+
+#include "harness/transport/mpi_process.hpp"
+#include "harness/transport/patience.hpp"
+#include "harness/transport/transport.hpp"
+
+namespace zp::transport {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestSleep{2};
+
+int count_of(size_t bytes) {
+  require(bytes <= size_t{INT_MAX}, "an MPI message is shorter than 2 GiB");
+  return static_cast<int>(bytes);
+}
+
+}  // namespace
+
+struct Posted::Request {
+  MPI_Request handle = MPI_REQUEST_NULL;
+};
+
+Posted::Posted() = default;
+Posted::Posted(Posted&& other) noexcept = default;
+Posted& Posted::operator=(Posted&& other) noexcept = default;
+Posted::~Posted() = default;
+
+Posted::Outcome Posted::test() {
+  require(request_ && request_->handle != MPI_REQUEST_NULL, "a message is tested until it has ended");
+  int flag = 0, cancelled = 0, count = 0;
+  MPI_Status status;
+  check_mpi(MPI_Test(&request_->handle, &flag, &status), "MPI_Test");
+  if (flag == 0) return {};
+  check_mpi(MPI_Test_cancelled(&status, &cancelled), "MPI_Test_cancelled");
+  if (cancelled != 0) return {.state = State::cancelled};
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
+  return {.state = State::complete, .bytes = static_cast<size_t>(count)};
+}
+
+void Posted::cancel() { check_mpi(MPI_Cancel(&request_->handle), "MPI_Cancel"); }
+
+struct Line::Communicator {
+  MPI_Comm handle = MPI_COMM_NULL;
+};
+
+Line::Line(double timeout_s) : communicator_(std::make_unique<Communicator>()) {
+  MPI_Comm* comm = &communicator_->handle;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, comm, &request), "MPI_Comm_idup");
+  Patience patience(timeout_s, kLongestSleep);
+  for (int flag = 0; flag == 0; patience.pause()) {
+    check_mpi(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+    if (flag == 0 && patience.expired()) {
+      fail(Exit::timeout, "not every rank of the job came to the start of the run");
+    }
+  }
+  check_mpi(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_rank(*comm, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(*comm, &world_), "MPI_Comm_size");
+}
+
+Line::~Line() = default;
+
+void Line::close() { check_mpi(MPI_Comm_free(&communicator_->handle), "MPI_Comm_free"); }
+
+int Line::largest_tag() const {
+  void* value = nullptr;
+  int set = 0;
+  check_mpi(MPI_Comm_get_attr(communicator_->handle, MPI_TAG_UB, &value, &set), "MPI_Comm_get_attr");
+  require(set != 0, "MPI tells its largest tag");
+  return *static_cast<int*>(value);
+}
+
+Posted Line::send(const void* data, size_t bytes, int peer, int tag) {
+  Posted posted;
+  posted.request_ = std::make_unique<Posted::Request>();
+  check_mpi(
+      MPI_Isend(data, count_of(bytes), MPI_BYTE, peer, tag, communicator_->handle, &posted.request_->handle),
+      "MPI_Isend");
+  return posted;
+}
+
+Posted Line::receive(void* data, size_t bytes, int peer, int tag) {
+  Posted posted;
+  posted.request_ = std::make_unique<Posted::Request>();
+  check_mpi(MPI_Irecv(data, count_of(bytes), MPI_BYTE, peer == kAnyRank ? MPI_ANY_SOURCE : peer, tag,
+                      communicator_->handle, &posted.request_->handle),
+            "MPI_Irecv");
+  return posted;
+}
+
+std::optional<Line::Arrival> Line::arrival(int peer, int tag) {
+  int flag = 0, count = 0;
+  MPI_Status status;
+  check_mpi(MPI_Iprobe(peer == kAnyRank ? MPI_ANY_SOURCE : peer, tag, communicator_->handle, &flag, &status),
+            "MPI_Iprobe");
+  if (flag == 0) return std::nullopt;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
+  return Arrival{.rank = status.MPI_SOURCE, .bytes = static_cast<size_t>(count)};
+}
+
+}  // namespace zp::transport

@@ -1,0 +1,66 @@
+// One MPI communicator and the messages on it, free of mpi.h. A failed call throws Error (transport).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+namespace zp::transport {
+
+// One message that MPI was told to send or to receive. Its end does nothing: until the message has ended, MPI
+// may touch its memory whenever this process calls MPI.
+class Posted {
+ public:
+  Posted();
+  Posted(Posted&& other) noexcept;
+  Posted& operator=(Posted&& other) noexcept;
+  ~Posted();
+
+  enum class State { active, complete, cancelled };
+  struct Outcome {
+    State state = State::active;
+    size_t bytes = 0;  // received
+  };
+  Outcome test();
+  // Ends a receive that has not met its message; test() tells which came first.
+  void cancel();
+
+ private:
+  friend class Line;
+  struct Request;
+  std::unique_ptr<Request> request_;
+};
+
+inline constexpr int kAnyRank = -1;
+
+class Line {
+ public:
+  // A fresh duplicate of the job's communicator: collective, and throws (timeout) where not every rank comes.
+  explicit Line(double timeout_s);
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line();
+  // Gives the communicator back. One that may hold messages is kept instead: they must never be matched.
+  void close();
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  int largest_tag() const;
+
+  Posted send(const void* data, size_t bytes, int peer, int tag);
+  Posted receive(void* data, size_t bytes, int peer, int tag);
+
+  struct Arrival {
+    int rank = 0;
+    size_t bytes = 0;
+  };
+  // A message with this tag, from `peer` or any rank, that has arrived and has not met a receive.
+  std::optional<Arrival> arrival(int peer, int tag);
+
+ private:
+  struct Communicator;
+  std::unique_ptr<Communicator> communicator_;
+  int rank_ = 0, world_ = 1;
+};
+
+}  // namespace zp::transport
