@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <variant>
@@ -208,6 +209,9 @@ class Table {
   Table& operator=(const Table&) = delete;
   virtual ~Table() = default;
   virtual void run(const Call& call) = 0;
+  // `poll` is called on the caller's thread now and then while a kernel runs; it may run kernels itself. A table that
+  // hands its work to a device needs none.
+  virtual void set_poll(std::function<void()> poll) { static_cast<void>(poll); }
 };
 
 enum class Isa { best, portable, avx2 };
