@@ -70,6 +70,7 @@ struct LayerNormBackward {
 // Causal self-attention, design 3.2. qkv: R x 3·width (q, k, v side by side; head h at columns h·d … of each), out:
 // R x width, row_max and row_sum: batch x heads x sequence. Score s_ij = (chain over d of q_i k_j)·(1/sqrt(d)), for
 // j ≤ i. row_max = max over j ≤ i; e_ij = exp(s_ij - max); row_sum = lanes(e); p_ij = e_ij·(1/row_sum).
+// (A maximum of zero is stored as +0; a head is at most 512 wide.)
 // out_i = chain of p_ij·v_j over j = 0 … min(T, 64·ceil((i+1)/64))-1, masked p = +0 executed, chains cut at 512.
 // Elements: batch·heads·T·(T+1)/2·d.
 struct AttentionForward {

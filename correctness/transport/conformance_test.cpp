@@ -88,8 +88,9 @@ struct Fenced {
   }
 };
 
-void fill(const View& whole, int place) {
-  for (int64_t i = 0; i < whole.length().n; ++i) plain::put(whole, i, place, i);
+// Element i holds the place's value number first + i.
+void fill(const View& whole, int place, int64_t first = 0) {
+  for (int64_t i = 0; i < whole.length().n; ++i) plain::put(whole, i, place, first + i);
 }
 
 // What rank `place` of a case sees; one object per rank and collective.
@@ -99,6 +100,7 @@ struct Check {
   const Places& places;
   const Cuts& cuts;
   Type type;
+  int64_t first = 0;  // the number of the whole's first value
 
   int place() const { return rig.transport->place(); }
   Range own() const { return cuts.of(place()); }
@@ -113,7 +115,7 @@ struct Check {
   void expect_sums(const View& got, Range range, float divisor) const {
     for (int64_t i = range.begin.n; i < range.end.n; ++i) {
       const uint64_t bits = plain::bits_of(got, i - range.begin.n);
-      ASSERT_EQ(bits, plain::sum_bits(algorithm, type, got.type(), cuts.world(), i, divisor))
+      ASSERT_EQ(bits, plain::sum_bits(algorithm, type, got.type(), cuts.world(), first + i, divisor))
           << text() << ", element " << i;
     }
   }
@@ -121,7 +123,7 @@ struct Check {
     Buffer expected = rig.device->acquire(Category::params, whole.type(), {1});
     for (int p = 0; p < cuts.world(); ++p) {
       for (int64_t i = cuts.of(p).begin.n; i < cuts.of(p).end.n; ++i) {
-        plain::put(expected.all(), 0, p, i);
+        plain::put(expected.all(), 0, p, first + i);
         ASSERT_EQ(plain::bits_of(whole, i), plain::bits_of(expected.all(), 0)) << text() << ", element " << i;
       }
     }
@@ -244,7 +246,8 @@ TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
   on_every_rank([&](TestRig& rig, const Places& places) {
     const int world = GetParam().on.world;
     const Cuts cuts = Cuts::equal(world, {world <= 4 ? 70001 : 9001});
-    const Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
+    Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
+    const auto first_of = [](int tensor) { return int64_t{tensor} << 24; };  // no two tensors hold the same
     std::vector<Buffer> wholes;
     std::vector<Handle> handles;
     // The last rank comes late, so that what the others sent for several collectives waits at the same time.
@@ -252,7 +255,7 @@ TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
     for (int tensor = 0; tensor < 6; ++tensor) {
       wholes.push_back(rig.device->acquire(Category::grads, Type::f32, cuts.whole()));
       const View whole = wholes.back().all();
-      fill(whole, check.place());
+      fill(whole, check.place(), first_of(tensor));
       const View mine = whole.part(check.own());
       const Label label{Purpose::reduce_grads, tensor, "unit"};
       if (tensor % 3 == 0) handles.push_back(rig.transport->reduce_scatter({whole, mine, cuts, 2.0F, label}));
@@ -261,8 +264,9 @@ TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
     }
     if (rig.transport->rank() % 2 == 1) std::reverse(handles.begin(), handles.end());
     for (Handle& handle : handles) handle.wait();
-    for (size_t tensor = 0; tensor < wholes.size(); ++tensor) {
-      const View whole = wholes[tensor].all();
+    for (int tensor = 0; tensor < static_cast<int>(wholes.size()); ++tensor) {
+      const View whole = wholes[static_cast<size_t>(tensor)].all();
+      check.first = first_of(tensor);
       if (tensor % 3 == 0) check.expect_sums(whole.part(check.own()), check.own(), 2.0F);
       if (tensor % 3 == 1) check.expect_slices(whole);
       if (tensor % 3 == 2) check.expect_sums(whole, {{0}, cuts.whole()}, 2.0F);
