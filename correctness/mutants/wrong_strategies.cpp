@@ -199,8 +199,8 @@ class KeepsGatheredUnits final : public Strategy {
   void before_forward(int unit) override { inner_->before_forward(unit); }
   void after_forward(int unit) override {
     // Whole parameters of its own beside the gathered ones, from forward to backward.
-    kept_.push_back(rig_.device.acquire(Category::gathered, rig_.training.recipe.params,
-                                        rig_.layout.unit(unit).padded));
+    kept_.push_back(
+        rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded));
     inner_->after_forward(unit);
   }
   void before_backward(int unit) override {

@@ -1,4 +1,5 @@
-// What strategies are made of where ranks talk: gathers that run ahead, reductions under way, updated parameters.
+// What strategies are made of where ranks talk: gathers that run ahead, reductions under way, updated
+// parameters.
 #include "harness/strategy/state.hpp"
 
 namespace zp {
@@ -24,7 +25,8 @@ void Gathered::start(size_t gather) {
   const int unit = uses_[gather].unit;
   Slot& slot = slots_[gather];
   require(!slot.whole.held(), "a unit is gathered once at a time");
-  slot.whole = rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded);
+  slot.whole =
+      rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded);
   slot.gather = rig_.transport.all_gather({.mine = slices_.mine(unit),
                                            .whole = slot.whole.all(),
                                            .cuts = cuts_of(rig_, unit),

@@ -101,8 +101,8 @@ class GradientNorm {
 
 enum class Keep { no, until_backward };
 
-// Whole parameters gathered from slices, use by use; gathers run ahead by as many uses as the schedule says, within one
-// micro-step.
+// Whole parameters gathered from slices, use by use; gathers run ahead by as many uses as the schedule says,
+// within one micro-step.
 class Gathered {
  public:
   // Keep::until_backward: gathers for forward only, and holds each unit until its backward is over.
@@ -146,7 +146,8 @@ class LocalGradients {
   std::vector<Buffer> wholes_;
 };
 
-// Reductions of whole units, bucket by bucket; at most one unit's is under way. `finished` is called when it is over.
+// Reductions of whole units, bucket by bucket; at most one unit's is under way. `finished` is called when it
+// is over.
 class Reductions {
  public:
   Reductions(Rig& rig, std::function<void(int unit)> finished) : rig_(rig), finished_(std::move(finished)) {}

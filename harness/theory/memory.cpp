@@ -55,13 +55,15 @@ HeldLines standing(const Stage& stage, const Layout& layout, const Training& tra
   return lines;
 }
 
-// Whole parameters that are gathered during uses `from` to before `to` of a micro-step. zero3 holds the units of these
-// uses; zero3-keep holds in forward all units so far, and in backward those whose own backward is still to come.
+// Whole parameters that are gathered during uses `from` to before `to` of a micro-step. zero3 holds the units
+// of these uses; zero3-keep holds in forward all units so far, and in backward those whose own backward is
+// still to come.
 Elements gathered_at(const Stage& stage, const Layout& layout, size_t from, size_t to) {
   const std::vector<Use> list = uses(layout);
   Elements held;
   if (stage.gather == Gather::every_use) {
-    for (size_t use = from; use < std::min(to, list.size()); ++use) held += layout.unit(list[use].unit).padded;
+    for (size_t use = from; use < std::min(to, list.size()); ++use)
+      held += layout.unit(list[use].unit).padded;
   }
   if (stage.gather == Gather::every_forward) {
     const auto units = static_cast<size_t>(layout.unit_count());
@@ -71,8 +73,8 @@ Elements gathered_at(const Stage& stage, const Layout& layout, size_t from, size
   return held;
 }
 
-// Whole local gradients while backward use number `use` of a micro-step runs: its own unit's, and with overlap the one
-// whose reduction runs beside it.
+// Whole local gradients while backward use number `use` of a micro-step runs: its own unit's, and with
+// overlap the one whose reduction runs beside it.
 Elements local_gradients_at(const Layout& layout, const Schedule& schedule, size_t use) {
   const std::vector<Use> list = uses(layout);
   Elements held = layout.unit(list[use].unit).padded;

@@ -40,7 +40,8 @@ class Sender {
     add_runs(purpose, half, slice, times, [](int64_t slices) { return std::pair{int64_t{1}, slices}; });
   }
 
-  // Gradients, bucket by bucket. A bucket of several slices lies apart in each, and so travels slice by slice.
+  // Gradients, bucket by bucket. A bucket of several slices lies apart in each, and so travels slice by
+  // slice.
   void add_buckets(Half half, const Training& training, int64_t times) {
     const Bytes each = size_of(training.recipe.grads);
     for (const UnitLayout& unit : layout_.units()) {
@@ -143,7 +144,8 @@ AskedLines asked_per_step(const Stage& stage, const Layout& layout, const Traini
   // Buckets: more calls, the same bytes in all.
   Asked& reductions = lines[Purpose::reduce_grads][reduction];
   reductions.whole = layout.padded() * size_of(recipe.grads) * count.reduce_scatters;
-  for (const UnitLayout& unit : layout.units()) reductions.calls += buckets_of(unit, training) * count.reduce_scatters;
+  for (const UnitLayout& unit : layout.units())
+    reductions.calls += buckets_of(unit, training) * count.reduce_scatters;
   const int64_t world = layout.world();
   lines[Purpose::loss][Operation::all_gather] = {1, Elements{micro_steps} * size_of(Type::f32) * world};
   lines[Purpose::grad_norm][Operation::all_gather] = {1, kNormLimbs * size_of(Type::i64) * world};
@@ -160,8 +162,8 @@ Bytes total(const SentLines& lines) {
 
 namespace {
 
-// Collectives of one micro-step in the order of its uses. Gathers run ahead of the use that needs them by `prefetch`
-// uses, within the micro-step.
+// Collectives of one micro-step in the order of its uses. Gathers run ahead of the use that needs them by
+// `prefetch` uses, within the micro-step.
 class MicroStep {
  public:
   MicroStep(const Stage& stage, const Layout& layout, const Training& training, std::vector<Collective>& list)
@@ -188,8 +190,8 @@ class MicroStep {
     const Operation reduction = stage_.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
     for (const Range& bucket :
          bucket_ranges(unit, layout_.world(), size_of(recipe.grads), training_.schedule.bucket)) {
-      list_.push_back({reduction, Purpose::reduce_grads, recipe.grads, bucket.length() * layout_.world(),
-                       unit.index});
+      list_.push_back(
+          {reduction, Purpose::reduce_grads, recipe.grads, bucket.length() * layout_.world(), unit.index});
     }
   }
 
@@ -217,8 +219,8 @@ std::vector<Collective> collectives_of_step(const Stage& stage, const Layout& la
   list.push_back({Operation::all_gather, Purpose::grad_norm, Type::i64, kNormLimbs * world, -1});
   if (stage.gather == Gather::after_step) {
     for (const UnitLayout& unit : layout.units()) {
-      list.push_back({Operation::all_gather, Purpose::gather_params, training.recipe.params, unit.padded,
-                      unit.index});
+      list.push_back(
+          {Operation::all_gather, Purpose::gather_params, training.recipe.params, unit.padded, unit.index});
     }
   }
   return list;

@@ -33,7 +33,8 @@ enum class Slices { together, apart };
 // Additions of one reduce-scatter of slices of `slice` elements: (N-1)·L whatever the algorithm. Halving adds
 // what each of its log2 N partners sends, N/2 … 1 slices, piece by piece; direct folds all N contributions of
 // a piece at once. Alone there is nothing to add: one division, or a move where the result lies elsewhere.
-void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Bytes each, Slices lie) {
+void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Bytes each,
+                   Slices lie) {
   const auto pieces = [&](int64_t slices) {
     const int64_t runs = lie == Slices::together ? 1 : slices;
     const Bytes bytes = slice * each * (slices / runs);

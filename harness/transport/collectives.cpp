@@ -202,7 +202,9 @@ class Collectives final : public Transport {
   bool written_by_own_buckets(const Storage* storage) const {
     if (storage == nullptr || !storage->readers.empty()) return false;
     return std::all_of(storage->writers.begin(), storage->writers.end(), [this](const auto& writer) {
-      const auto own = [&](const auto& flight) { return flight.get() == writer.get() && flight->is_bucket(); };
+      const auto own = [&](const auto& flight) {
+        return flight.get() == writer.get() && flight->is_bucket();
+      };
       return std::any_of(flights_.begin(), flights_.end(), own);
     });
   }
@@ -211,9 +213,10 @@ class Collectives final : public Transport {
     if (storage != nullptr) storage->settle();
   }
 
-  // Starts a collective that writes these buffers. Buckets of one buffer write apart and need not wait for each other;
-  // everything else waits for whoever uses the buffer.
-  Handle launch(const std::shared_ptr<Flight>& flight, std::initializer_list<Storage*> writes, const Cuts& cuts) {
+  // Starts a collective that writes these buffers. Buckets of one buffer write apart and need not wait for
+  // each other; everything else waits for whoever uses the buffer.
+  Handle launch(const std::shared_ptr<Flight>& flight, std::initializer_list<Storage*> writes,
+                const Cuts& cuts) {
     for (Storage* storage : writes) {
       if (cuts.within.empty() || !written_by_own_buckets(storage)) settle(storage);
     }

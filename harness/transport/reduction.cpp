@@ -103,8 +103,7 @@ class Reduction final : public Step {
   bool advance_run() {
     bool moved = false;
     for (const auto& stream : streams_) moved |= stream->advance();
-    while (!run_over() &&
-           std::all_of(streams_.begin(), streams_.end(), [](auto& s) { return s->here(); })) {
+    while (!run_over() && std::all_of(streams_.begin(), streams_.end(), [](auto& s) { return s->here(); })) {
       add_pieces();
       for (const auto& stream : streams_) {
         stream->release();

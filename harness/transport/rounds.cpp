@@ -10,8 +10,8 @@ std::vector<Range> one(Range range) {
   return {range};
 }
 
-// Slices of the `count` places around `place`: those whose numbers agree with it in all bits from `count` up. One run,
-// or one per slice where only a bucket of each is meant.
+// Slices of the `count` places around `place`: those whose numbers agree with it in all bits from `count` up.
+// One run, or one per slice where only a bucket of each is meant.
 std::vector<Range> run_around(const Cuts& cuts, int place, int count) {
   const int first = place / count * count;
   if (cuts.within.empty()) return one({cuts.of(first).begin, cuts.of(first + count - 1).end});

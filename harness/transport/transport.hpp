@@ -66,8 +66,8 @@ class Link {
 // Where the slices of a whole begin: world + 1 ascending offsets by place; place p owns [at[p], at[p+1]).
 struct Cuts {
   std::vector<Elements> at;
-  // A bucket: this sub-range of every slice only (layout/schedule.hpp); empty: the whole slices. A collective's `whole`
-  // is still as long as the cuts, its `mine` as the sub-range.
+  // A bucket: this sub-range of every slice only (layout/schedule.hpp); empty: the whole slices. A
+  // collective's `whole` is still as long as the cuts, its `mine` as the sub-range.
   Range within;
   static Cuts equal(int world, Elements slice);
   int world() const { return static_cast<int>(at.size()) - 1; }
@@ -135,8 +135,8 @@ class Transport {
   virtual Handle reduce_scatter(const ReduceScatter& call) = 0;
   virtual Handle all_gather(const AllGather& call) = 0;
   virtual Handle all_reduce(const AllReduce& call) = 0;
-  // Moves what can be moved of the collectives in flight, without waiting. Kernels call it between tiles, so that
-  // transfers progress beside them on the rank's own thread.
+  // Moves what can be moved of the collectives in flight, without waiting. Kernels call it between tiles, so
+  // that transfers progress beside them on the rank's own thread.
   virtual void poll() {}
 };
 

@@ -20,8 +20,8 @@ class Pool {
   ~Pool();
 
   int threads() const { return threads_; }
-  // Called by the caller's thread between the indices that it takes; may itself run loops, which the caller's thread
-  // then runs alone. Empty: nothing is called.
+  // Called by the caller's thread between the indices that it takes; may itself run loops, which the caller's
+  // thread then runs alone. Empty: nothing is called.
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
 
   // Runs body(index) or body(index, worker) once for every index in [0, count), worker in [0, threads())
