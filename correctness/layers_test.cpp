@@ -56,7 +56,8 @@ struct Quarantine {
 
 const std::vector<Quarantine>& quarantines() {
   static const std::vector<Quarantine> list{
-      {R"(mpi\.h)", R"(harness/transport/mpi[a-z_]*\.cpp|correctness/transport/.*)", 0},
+      {R"(mpi\.h)",
+       R"(harness/transport/mpi[a-z_]*\.cpp|correctness/transport/.*|bench/collectives_bench\.cpp)", 0},
       {R"(nccl\.h)", R"(harness/transport/nccl[a-z_]*\.cpp)", 0},
       {R"((cuda|cublas|nvrtc).*\.(h|hpp|cuh))",
        R"(harness/device/cuda_device.*|harness/measure/.*|kernels/.*_cuda\.cu)", 0},

@@ -27,7 +27,7 @@ struct Waiting : testing::Test {
   Buffer buffer = device->acquire(Category::grads, Type::f32, {10});
 
   void SetUp() override {
-    buffer.all().storage()->writer = std::make_shared<Noted>(waited, "writer");
+    buffer.all().storage()->writers = {std::make_shared<Noted>(waited, "writer")};
     buffer.all().storage()->readers = {std::make_shared<Noted>(waited, "reader")};
   }
 };

@@ -22,7 +22,8 @@ Job job_of(const Trial& trial) {
   options.timeout_s = trial.timeout_s;
   options.clip = trial.clip;
   options.algorithm = trial.algorithm;
-  options.threads = 1;
+  options.schedule = trial.schedule;
+  options.threads = trial.threads;
   return resolve(options, trial.world, "threads");
 }
 

@@ -24,6 +24,8 @@ struct Trial {
   double clip = 1.0;
   std::string model = "tiny";
   std::optional<Algorithm> algorithm = {};
+  Schedule schedule = {};
+  int threads = 1;
   std::vector<int> rank_at = {};                          // places; empty: in rank order
   std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own
   std::function<Faults(int rank)> faults = {};            // empty: none

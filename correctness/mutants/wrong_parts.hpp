@@ -30,6 +30,7 @@ class WrongTransport final : public Transport {
   Handle all_reduce(const AllReduce& call) override {
     return on_all_reduce ? on_all_reduce(inner_, call) : inner_.all_reduce(call);
   }
+  void poll() override { inner_.poll(); }
 
  private:
   Transport& inner_;

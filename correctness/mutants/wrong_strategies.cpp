@@ -13,22 +13,26 @@ class OpenZero2 : public Strategy {
       : rig_(rig),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::slice),
+        locals_(rig),
+        reductions_(rig, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
         norm_(rig) {
     optimizer_.initialise(params_);
   }
 
-  void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
+  void begin_micro_step(const Visit& visit) override {
+    reductions_.finish();
+    sums_.begin_micro_step(visit);
+  }
   void before_forward(int) override {}
   void after_forward(int) override {}
-  void before_backward(int unit) override { bucket_.acquire(rig_, unit); }
+  void before_backward(int unit) override { locals_.acquire(unit); }
   void after_backward(int unit) override {
-    bucket_.reduce_into(rig_, unit, sums_);
-    bucket_.drop();
+    reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
   }
   View params(int unit) override { return params_.all(unit); }
-  View grads(int unit) override { return bucket_.whole(unit); }
-  void finish_reductions() override {}
+  View grads(int unit) override { return locals_.whole(unit); }
+  void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
@@ -59,10 +63,16 @@ class OpenZero2 : public Strategy {
         .wait();
   }
 
+  void keep_mine(int unit) {
+    sums_.add(unit, static_cast<float>(rig_.training.batching.micro_batches));
+    locals_.drop(unit);
+  }
+
   Rig& rig_;
   UnitState params_;
   GradientSums sums_;
-  Bucket bucket_;
+  LocalGradients locals_;
+  Reductions reductions_;
   Optimizer optimizer_;
   GradientNorm norm_;
 };
@@ -118,6 +128,7 @@ class OwnNormTransport final : public Transport {
   int world() const override { return inner_.world(); }
   Handle reduce_scatter(const ReduceScatter& call) override { return inner_.reduce_scatter(call); }
   Handle all_reduce(const AllReduce& call) override { return inner_.all_reduce(call); }
+  void poll() override { inner_.poll(); }
   Handle all_gather(const AllGather& call) override {
     Handle handle = inner_.all_gather(call);
     if (call.label.purpose != Purpose::grad_norm) return handle;
@@ -183,12 +194,17 @@ class LeaksALittle final : public OpenZero2 {
 
 class KeepsGatheredUnits final : public Strategy {
  public:
-  explicit KeepsGatheredUnits(Rig& rig) : inner_(make_zero3(rig)) {}
+  explicit KeepsGatheredUnits(Rig& rig) : rig_(rig), inner_(make_zero3(rig)) {}
   void begin_micro_step(const Visit& visit) override { inner_->begin_micro_step(visit); }
   void before_forward(int unit) override { inner_->before_forward(unit); }
-  void after_forward(int) override {}
-  void before_backward(int unit) override {
+  void after_forward(int unit) override {
+    // Whole parameters of its own beside the gathered ones, from forward to backward.
+    kept_.push_back(
+        rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded));
     inner_->after_forward(unit);
+  }
+  void before_backward(int unit) override {
+    kept_.pop_back();
     inner_->before_backward(unit);
   }
   void after_backward(int unit) override { inner_->after_backward(unit); }
@@ -201,7 +217,9 @@ class KeepsGatheredUnits final : public Strategy {
   Reduction reduction() const override { return Reduction::every_micro_step; }
 
  private:
+  Rig& rig_;
   std::unique_ptr<Strategy> inner_;
+  std::vector<Buffer> kept_;
 };
 
 }  // namespace

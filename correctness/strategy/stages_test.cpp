@@ -2,9 +2,12 @@
 // number of ranks, fold, recipe, algorithm and place, with fresh and freed memory poisoned.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <map>
 
 #include "correctness/mutants/trial.hpp"
+#include "harness/base/random.hpp"
 
 namespace zp {
 namespace {
@@ -96,6 +99,30 @@ TEST_P(EveryStage, HoldsItsClaimsOnUnitsSmallerThanTheWorld) {
       t.steps = 3;
       expect_proved(t);
     }
+  }
+}
+
+// No schedule changes a bit or a byte, and memory follows from it: settings drawn from a fixed seed.
+TEST_P(EveryStage, HoldsItsClaimsUnderAnySchedule) {
+  uint64_t draw = 0;
+  const auto pick = [&](const auto& choices) {
+    return choices[random_bits(key_of(11, GetParam()), draw++) % choices.size()];
+  };
+  for (int i = 0; i < 24; ++i) {
+    const int world = pick(std::array{1, 2, 3, 4, 8});
+    Trial t = trial(world, world * pick(std::array{1, 2, 3, 4}));
+    t.recipe = pick(std::array{"bf16-fp32grad", "bf16"});
+    t.schedule.bucket = {pick(std::array{0, 1, 3000, 20000, 100000, 10000000})};
+    t.schedule.prefetch = pick(std::array{0, 1, 2, 3, 50});
+    t.schedule.overlap = pick(std::array{Overlap::on, Overlap::off});
+    t.threads = pick(std::array{1, 2});
+    if (std::has_single_bit(static_cast<unsigned>(world))) {
+      t.algorithm = pick(std::array{Algorithm::halving, Algorithm::direct});
+    }
+    SCOPED_TRACE("bucket " + std::to_string(t.schedule.bucket.n) + ", prefetch " +
+                 std::to_string(t.schedule.prefetch) + ", overlap " +
+                 std::to_string(static_cast<int>(t.schedule.overlap)));
+    expect_proved(t);
   }
 }
 

@@ -3,13 +3,15 @@
 
 namespace zp {
 
-void Storage::settle_writer() {
+void Storage::settle_writers() {
   // Moved out first: wait() may touch this buffer again.
-  if (const auto pending = std::move(writer)) pending->wait();
+  const auto pending = std::move(writers);
+  writers.clear();
+  for (const auto& writer : pending) writer->wait();
 }
 
 void Storage::settle() {
-  settle_writer();
+  settle_writers();
   const auto pending = std::move(readers);
   readers.clear();
   for (const auto& reader : pending) reader->wait();
@@ -23,7 +25,7 @@ void* View::raw() const {
 const void* View::read_bytes(Type type) const {
   if (empty()) return nullptr;
   require(type == storage_->type, "a view is read as the type it holds");
-  storage_->settle_writer();
+  storage_->settle_writers();
   return raw();
 }
 
@@ -50,7 +52,7 @@ void Buffer::drop() {
   try {
     storage_->settle();
   } catch (const Error&) {
-    storage_->writer.reset();
+    storage_->writers.clear();
   }
   storage_->owner->release(storage_->category, storage_->data, storage_->bytes());
   storage_.reset();

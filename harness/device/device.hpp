@@ -31,11 +31,11 @@ struct Storage {
   Type type = Type::f32;
   Elements length;
   void* data = nullptr;
-  std::shared_ptr<Pending> writer;  // at most one
+  std::vector<std::shared_ptr<Pending>> writers;  // more than one only where they write apart
   std::vector<std::shared_ptr<Pending>> readers;
 
   Bytes bytes() const { return length * size_of(type); }
-  void settle_writer();
+  void settle_writers();
   void settle();  // writer and readers
 };
 

@@ -5,12 +5,14 @@
 
 #include "harness/base/type.hpp"
 #include "harness/layout/fold.hpp"
+#include "harness/layout/schedule.hpp"
 
 namespace zp {
 
 struct Training {
   Recipe recipe;
   Batching batching;
+  Schedule schedule;
   uint64_t seed = 1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   float lr = 3e-4F, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.1F;

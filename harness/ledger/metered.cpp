@@ -53,19 +53,21 @@ class MeteredTransport final : public Transport {
   int world() const override { return inner_.world(); }
 
   Handle reduce_scatter(const ReduceScatter& call) override {
-    ledger_.ask(Operation::reduce_scatter, call.label, call.whole.type(), call.cuts.whole());
+    ledger_.ask(Operation::reduce_scatter, call.label, call.whole.type(), call.cuts.asked());
     return inner_.reduce_scatter(call);
   }
 
   Handle all_gather(const AllGather& call) override {
-    ledger_.ask(Operation::all_gather, call.label, call.whole.type(), call.cuts.whole());
+    ledger_.ask(Operation::all_gather, call.label, call.whole.type(), call.cuts.asked());
     return inner_.all_gather(call);
   }
 
   Handle all_reduce(const AllReduce& call) override {
-    ledger_.ask(Operation::all_reduce, call.label, call.whole.type(), call.cuts.whole());
+    ledger_.ask(Operation::all_reduce, call.label, call.whole.type(), call.cuts.asked());
     return inner_.all_reduce(call);
   }
+
+  void poll() override { inner_.poll(); }
 
  private:
   Transport& inner_;

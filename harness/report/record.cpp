@@ -66,6 +66,9 @@ Json config_json(const RunSettings& s) {
   json["weight_decay"] = s.weight_decay;
   json["clip"] = s.clip;
   json["seed"] = s.seed;
+  json["bucket_bytes"] = s.bucket_bytes == 0 ? Json(nullptr) : Json(s.bucket_bytes);
+  json["prefetch"] = s.prefetch;
+  json["overlap"] = s.overlap;
   json["timeout_s"] = s.timeout_s;
   return json;
 }

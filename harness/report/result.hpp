@@ -50,6 +50,9 @@ struct RunSettings {
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
   int ranks = 1, threads = 1, steps = 0, micro_batches = 0;
   int64_t micro_batch_size = 0, sequence = 0;
+  int64_t bucket_bytes = 0;  // 0: a unit at once
+  int prefetch = 0;
+  bool overlap = false;
   uint64_t seed = 1;
   double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, timeout_s = 0;
   std::string injected;   // "" or the --inject text: the record then says INJECTED

@@ -84,8 +84,8 @@ std::string header(const RunSettings& s) {
   return text + "\n";
 }
 
-// The hashes of the stages that were not refuted, and of the references: one line for every distinct hash, with who ended
-// on it.
+// The hashes of the stages that were not refuted, and of the references: one line for every distinct hash,
+// with who ended on it.
 std::string hashes(const RunResult& run) {
   std::vector<std::pair<std::string, std::vector<std::string>>> owners;
   const auto add = [&](const HashSum& hash, const std::string& owner) {

@@ -10,6 +10,7 @@ class Ddp final : public Strategy {
       : rig_(rig),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::whole),
+        reductions_(rig, {}),
         optimizer_(rig, Extent::whole),
         norm_(rig) {
     optimizer_.initialise(params_);
@@ -23,17 +24,13 @@ class Ddp final : public Strategy {
   void after_backward(int unit) override {
     sums_.add(unit, 1.0F);
     if (!sums_.is_last_micro_step()) return;
-    rig_.transport
-        .all_reduce({.whole = sums_.sum().all(unit),
-                     .cuts = cuts_of(rig_, unit),
-                     .divisor = static_cast<float>(rig_.training.batching.micro_batches),
-                     .label = label_of(rig_, Purpose::reduce_grads, unit)})
-        .wait();
+    reductions_.all_reduce(unit, sums_.sum().all(unit),
+                           static_cast<float>(rig_.training.batching.micro_batches));
   }
 
   View params(int unit) override { return params_.all(unit); }
   View grads(int unit) override { return sums_.target(unit); }
-  void finish_reductions() override {}
+  void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
@@ -62,6 +59,7 @@ class Ddp final : public Strategy {
   Rig& rig_;
   UnitState params_;
   GradientSums sums_;
+  Reductions reductions_;
   Optimizer optimizer_;
   GradientNorm norm_;
 };

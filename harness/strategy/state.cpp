@@ -69,6 +69,11 @@ View GradientSums::target(int unit) const {
   return scratch_.part({{0}, extent_range(rig_, unit, extent_).length()});
 }
 
+float GradientSums::place_divisor() const {
+  const Batching& batching = rig_.training.batching;
+  return batching.micro_steps() == 1 ? static_cast<float>(batching.micro_batches) : 1.0F;
+}
+
 void GradientSums::add(int unit, float divisor) {
   const bool last = is_last_micro_step();
   const size_t merges = visit_.merges.size();
@@ -197,57 +202,6 @@ double GradientNorm::operator()(const UnitState& sums) {
   }
   return std::sqrt(total.value());
 }
-
-// ---- Gathered
-
-void Gathered::gather(int unit, const View& mine) {
-  Buffer& whole = buffers_[static_cast<size_t>(unit)];
-  require(!whole.held(), "a unit is gathered once at a time");
-  whole = rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded);
-  rig_.transport
-      .all_gather({.mine = mine,
-                   .whole = whole.all(),
-                   .cuts = cuts_of(rig_, unit),
-                   .label = label_of(rig_, Purpose::gather_params, unit)})
-      .wait();
-}
-
-void Gathered::drop(int unit) { buffers_[static_cast<size_t>(unit)].drop(); }
-
-View Gathered::all(int unit) const {
-  const Buffer& whole = buffers_[static_cast<size_t>(unit)];
-  require(whole.held(), "a unit is gathered before it is used");
-  return whole.all();
-}
-
-// ---- Bucket
-
-void Bucket::acquire(Rig& rig, int unit) {
-  require(!buffer_.held(), "one bucket is filled at a time");
-  unit_ = unit;
-  buffer_ = rig.device.acquire(Category::bucket, rig.training.recipe.grads, rig.layout.unit(unit).padded);
-}
-
-View Bucket::whole(int unit) const {
-  require(buffer_.held() && unit == unit_, "a bucket is filled by its own unit");
-  return buffer_.all();
-}
-
-void Bucket::reduce_into(Rig& rig, int unit, GradientSums& sums) {
-  const auto micro_batches = static_cast<float>(rig.training.batching.micro_batches);
-  // With one micro-step the sum over places is the last one, and is divided where it is made.
-  const bool only = rig.training.batching.micro_steps() == 1;
-  rig.transport
-      .reduce_scatter({.whole = whole(unit),
-                       .mine = sums.target(unit),
-                       .cuts = cuts_of(rig, unit),
-                       .divisor = only ? micro_batches : 1.0F,
-                       .label = label_of(rig, Purpose::reduce_grads, unit)})
-      .wait();
-  sums.add(unit, micro_batches);
-}
-
-void Bucket::drop() { buffer_.drop(); }
 
 // ---- State runs
 

@@ -2,8 +2,11 @@
 // gradient norm. Each says which part of a unit it covers: the whole, or the slice of this rank's place.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include "harness/layout/uses.hpp"
 #include "harness/strategy/strategy.hpp"
 
 namespace zp {
@@ -45,6 +48,8 @@ class GradientSums {
   // Adds it up. In the last micro-step the last sum is divided by `divisor` (where A = 1 there is no sum:
   // nothing is divided here).
   void add(int unit, float divisor);
+  // What a sum over places is divided by where it is made: M where it is the only sum of the step, else 1.
+  float place_divisor() const;
   // Sum over the micro-steps seen so far.
   const UnitState& sum() const { return buffers_.front(); }
 
@@ -94,31 +99,84 @@ class GradientNorm {
   Buffer limbs_;  // 6 int64 per place
 };
 
-// The whole parameters of one unit, gathered from the slices.
+enum class Keep { no, until_backward };
+
+// Whole parameters gathered from slices, use by use; gathers run ahead by as many uses as the schedule says,
+// within one micro-step.
 class Gathered {
  public:
-  explicit Gathered(Rig& rig) : rig_(rig), buffers_(static_cast<size_t>(rig.layout.unit_count())) {}
-  void gather(int unit, const View& mine);
-  void drop(int unit);
-  View all(int unit) const;
+  // Keep::until_backward: gathers for forward only, and holds each unit until its backward is over.
+  Gathered(Rig& rig, const UnitState& slices, Keep keep);
+  void begin_micro_step();
+  // Before and after the next use in the order of layout/uses.hpp.
+  void before(int unit);
+  void after(int unit);
+  // The whole of the unit in use.
+  View all() const;
+
+ private:
+  struct Slot {
+    Buffer whole;
+    Handle gather;
+  };
+  bool kept() const { return keep_ == Keep::until_backward; }
+  // Uses of one unit share its gather where it is kept; otherwise every use has its own.
+  size_t slot_of(size_t use) const;
+  void start(size_t gather);
+
+  Rig& rig_;
+  const UnitState& slices_;
+  Keep keep_;
+  std::vector<Use> uses_;
+  std::vector<Slot> slots_;
+  size_t use_ = 0;      // the next one, or the one in progress
+  size_t started_ = 0;  // gathers of this micro-step
+};
+
+// Whole local gradients of units, each from its backward to the end of its reduction.
+class LocalGradients {
+ public:
+  explicit LocalGradients(Rig& rig) : rig_(rig), wholes_(static_cast<size_t>(rig.layout.unit_count())) {}
+  void acquire(int unit);
+  View whole(int unit) const;
+  void drop(int unit) { wholes_[static_cast<size_t>(unit)].drop(); }
 
  private:
   Rig& rig_;
-  std::vector<Buffer> buffers_;
+  std::vector<Buffer> wholes_;
 };
 
-// One unit's whole local gradient, from its backward to its reduction.
-class Bucket {
+// Reductions of whole units, bucket by bucket; at most one unit's is under way. `finished` is called when it
+// is over.
+class Reductions {
  public:
-  void acquire(Rig& rig, int unit);
-  View whole(int unit) const;
-  // Reduce-scatters into this rank's sums and adds up. The last sum of the step is divided by M.
-  void reduce_into(Rig& rig, int unit, GradientSums& sums);
-  void drop();
+  Reductions(Rig& rig, std::function<void(int unit)> finished) : rig_(rig), finished_(std::move(finished)) {}
+  // Finishes what is under way, then begins; without overlap it is over when this returns.
+  void reduce_scatter(int unit, const View& whole, const View& mine, float divisor);
+  void all_reduce(int unit, const View& whole, float divisor);
+  void finish();
 
  private:
-  int unit_ = -1;
-  Buffer buffer_;
+  template <class Start>
+  void begin(int unit, const Start& start);
+
+  Rig& rig_;
+  std::function<void(int unit)> finished_;
+  int unit_ = -1;  // under way; -1: none
+  std::vector<Handle> handles_;
+};
+
+// Gathers of updated parameters, unit after unit; at most one is under way.
+class UpdatedParams {
+ public:
+  UpdatedParams(Rig& rig, const UnitState& params) : rig_(rig), params_(params) {}
+  void gather(int unit);
+  void finish() { handle_.wait(); }
+
+ private:
+  Rig& rig_;
+  const UnitState& params_;
+  Handle handle_;
 };
 
 // Runs for Strategy::own_state and replicas.

@@ -13,8 +13,10 @@ class Zero1 final : public Strategy {
         reduction_(reduction),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::whole),
+        reductions_(rig, {}),
         optimizer_(rig, Extent::slice),
-        norm_(rig) {
+        norm_(rig),
+        updated_(rig, params_) {
     optimizer_.initialise(params_);
   }
 
@@ -25,25 +27,21 @@ class Zero1 final : public Strategy {
 
   void after_backward(int unit) override {
     sums_.add(unit, 1.0F);
-    if (sums_.is_last_micro_step()) reduce(unit).wait();
+    if (sums_.is_last_micro_step()) reduce(unit);
   }
 
   View params(int unit) override { return params_.all(unit); }
   View grads(int unit) override { return sums_.target(unit); }
-  void finish_reductions() override {}
+  void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
     for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
       optimizer_.update(unit, sums_.sum().mine(unit), params_.mine(unit));
-      rig_.transport
-          .all_gather({.mine = params_.mine(unit),
-                       .whole = params_.all(unit),
-                       .cuts = cuts_of(rig_, unit),
-                       .label = label_of(rig_, Purpose::gather_params, unit)})
-          .wait();
+      updated_.gather(unit);
     }
+    updated_.finish();
     return norm;
   }
 
@@ -59,26 +57,24 @@ class Zero1 final : public Strategy {
   Reduction reduction() const override { return Reduction::after_accumulation; }
 
  private:
-  Handle reduce(int unit) {
+  void reduce(int unit) {
     const auto divisor = static_cast<float>(rig_.training.batching.micro_batches);
-    const Label label = label_of(rig_, Purpose::reduce_grads, unit);
+    const UnitState& sum = sums_.sum();
     if (reduction_ == Operation::all_reduce) {
-      return rig_.transport.all_reduce(
-          {.whole = sums_.sum().all(unit), .cuts = cuts_of(rig_, unit), .divisor = divisor, .label = label});
+      reductions_.all_reduce(unit, sum.all(unit), divisor);
+    } else {
+      reductions_.reduce_scatter(unit, sum.all(unit), sum.mine(unit), divisor);
     }
-    return rig_.transport.reduce_scatter({.whole = sums_.sum().all(unit),
-                                          .mine = sums_.sum().mine(unit),
-                                          .cuts = cuts_of(rig_, unit),
-                                          .divisor = divisor,
-                                          .label = label});
   }
 
   Rig& rig_;
   Operation reduction_;
   UnitState params_;
   GradientSums sums_;
+  Reductions reductions_;
   Optimizer optimizer_;
   GradientNorm norm_;
+  UpdatedParams updated_;
 };
 
 }  // namespace

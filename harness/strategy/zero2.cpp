@@ -12,38 +12,39 @@ class Zero2 final : public Strategy {
       : rig_(rig),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::slice),
+        locals_(rig),
+        reductions_(rig, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
-        norm_(rig) {
+        norm_(rig),
+        updated_(rig, params_) {
     optimizer_.initialise(params_);
   }
 
-  void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
+  void begin_micro_step(const Visit& visit) override {
+    reductions_.finish();
+    sums_.begin_micro_step(visit);
+  }
   void before_forward(int) override {}
   void after_forward(int) override {}
 
-  void before_backward(int unit) override { bucket_.acquire(rig_, unit); }
+  void before_backward(int unit) override { locals_.acquire(unit); }
 
   void after_backward(int unit) override {
-    bucket_.reduce_into(rig_, unit, sums_);
-    bucket_.drop();
+    reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
   }
 
   View params(int unit) override { return params_.all(unit); }
-  View grads(int unit) override { return bucket_.whole(unit); }
-  void finish_reductions() override {}
+  View grads(int unit) override { return locals_.whole(unit); }
+  void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
     for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
       optimizer_.update(unit, sums_.sum().mine(unit), params_.mine(unit));
-      rig_.transport
-          .all_gather({.mine = params_.mine(unit),
-                       .whole = params_.all(unit),
-                       .cuts = cuts_of(rig_, unit),
-                       .label = label_of(rig_, Purpose::gather_params, unit)})
-          .wait();
+      updated_.gather(unit);
     }
+    updated_.finish();
     return norm;
   }
 
@@ -58,12 +59,20 @@ class Zero2 final : public Strategy {
   Reduction reduction() const override { return Reduction::every_micro_step; }
 
  private:
+  // A unit's reduction is over: the slice is added up, the rest dropped.
+  void keep_mine(int unit) {
+    sums_.add(unit, static_cast<float>(rig_.training.batching.micro_batches));
+    locals_.drop(unit);
+  }
+
   Rig& rig_;
   UnitState params_;
   GradientSums sums_;
-  Bucket bucket_;
+  LocalGradients locals_;
+  Reductions reductions_;
   Optimizer optimizer_;
   GradientNorm norm_;
+  UpdatedParams updated_;
 };
 
 }  // namespace

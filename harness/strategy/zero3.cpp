@@ -6,43 +6,43 @@
 namespace zp {
 namespace {
 
-enum class Keep { no, until_backward };
-
 class Zero3 final : public Strategy {
  public:
   Zero3(Rig& rig, Keep keep)
       : rig_(rig),
-        keep_(keep),
         params_(rig, Category::params, rig.training.recipe.params, Extent::slice),
-        gathered_(rig),
+        gathered_(rig, params_, keep),
         sums_(rig, Extent::slice),
+        locals_(rig),
+        reductions_(rig, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
         norm_(rig) {
     optimizer_.initialise(params_);
   }
 
-  void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
-
-  void before_forward(int unit) override { gathered_.gather(unit, params_.mine(unit)); }
-
-  void after_forward(int unit) override {
-    if (keep_ == Keep::no) gathered_.drop(unit);
+  void begin_micro_step(const Visit& visit) override {
+    reductions_.finish();
+    sums_.begin_micro_step(visit);
+    gathered_.begin_micro_step();
   }
 
+  void before_forward(int unit) override { gathered_.before(unit); }
+
+  void after_forward(int unit) override { gathered_.after(unit); }
+
   void before_backward(int unit) override {
-    if (keep_ == Keep::no) gathered_.gather(unit, params_.mine(unit));
-    bucket_.acquire(rig_, unit);
+    gathered_.before(unit);
+    locals_.acquire(unit);
   }
 
   void after_backward(int unit) override {
-    bucket_.reduce_into(rig_, unit, sums_);
-    bucket_.drop();
-    gathered_.drop(unit);
+    reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
+    gathered_.after(unit);
   }
 
-  View params(int unit) override { return gathered_.all(unit); }
-  View grads(int unit) override { return bucket_.whole(unit); }
-  void finish_reductions() override {}
+  View params(int) override { return gathered_.all(); }
+  View grads(int unit) override { return locals_.whole(unit); }
+  void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
@@ -58,12 +58,18 @@ class Zero3 final : public Strategy {
   Reduction reduction() const override { return Reduction::every_micro_step; }
 
  private:
+  // A unit's reduction is over: the slice is added up, the rest dropped.
+  void keep_mine(int unit) {
+    sums_.add(unit, static_cast<float>(rig_.training.batching.micro_batches));
+    locals_.drop(unit);
+  }
+
   Rig& rig_;
-  Keep keep_;
   UnitState params_;
   Gathered gathered_;
   GradientSums sums_;
-  Bucket bucket_;
+  LocalGradients locals_;
+  Reductions reductions_;
   Optimizer optimizer_;
   GradientNorm norm_;
 };

@@ -105,6 +105,7 @@ class GatherFault final : public Transport {
   int world() const override { return inner_.world(); }
   Handle reduce_scatter(const ReduceScatter& call) override { return inner_.reduce_scatter(call); }
   Handle all_reduce(const AllReduce& call) override { return inner_.all_reduce(call); }
+  void poll() override { inner_.poll(); }
 
   Handle all_gather(const AllGather& call) override {
     if (spent_ || !armed_.due() || !armed_.hits(call.label.tensor)) return inner_.all_gather(call);

@@ -36,6 +36,7 @@ Training training_of(const VerifyOptions& options, int world) {
   training.beta1 = options.beta1;
   training.beta2 = options.beta2;
   training.weight_decay = options.weight_decay;
+  training.schedule = options.schedule;
   return training;
 }
 
@@ -86,6 +87,9 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.epsilon = static_cast<double>(job.training.epsilon);
   s.weight_decay = static_cast<double>(job.training.weight_decay);
   s.timeout_s = job.timeout_s;
+  s.bucket_bytes = job.training.schedule.bucket.n;
+  s.prefetch = job.training.schedule.prefetch;
+  s.overlap = job.training.schedule.overlap == Overlap::on;
   for (const std::string& text : options.inject) s.injected += (s.injected.empty() ? "" : " ") + text;
   s.args = options.args;
   s.hash_case = hash_case(job);
@@ -194,10 +198,11 @@ std::string agreement_of(const Job& job) {
       "hash {}, "
       "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, seed {}, clip {}, lr {}, "
       "betas {} {}, "
-      "epsilon {}, weight decay {}, timeout {}, injected '{}', stages",
+      "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, injected '{}', stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
       s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
-      s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.injected);
+      s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.bucket_bytes,
+      s.prefetch, s.overlap, s.injected);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 
 #include "harness/suite/inject.hpp"
@@ -194,6 +195,17 @@ void read_training(const Typed& typed, VerifyOptions& options) {
   if (const auto text = typed.value("--seed")) options.seed = seed_number("--seed", *text);
 }
 
+void read_schedule(const Typed& typed, Schedule& schedule) {
+  double bucket_mb = 0.0;
+  typed.real("--bucket-mb", bucket_mb, 0, 1e6, Least::excluded);
+  schedule.bucket = {std::llround(bucket_mb * 1e6)};
+  typed.whole("--prefetch", schedule.prefetch, 0, 1000);
+  if (const auto text = typed.value("--overlap")) {
+    if (*text != "on" && *text != "off") fail(Exit::usage, "--overlap '" + *text + "': must be on or off");
+    schedule.overlap = *text == "on" ? Overlap::on : Overlap::off;
+  }
+}
+
 }  // namespace
 
 VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
@@ -207,6 +219,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   read_recipe(typed, options.recipe);
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
+  read_schedule(typed, options.schedule);
   typed.whole("--threads", options.threads, 1, kMostThreads);
   typed.real("--timeout", options.timeout_s, 0, kLongestTimeout_s, Least::excluded);
   options.inject = typed.all("--inject");

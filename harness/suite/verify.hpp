@@ -31,7 +31,8 @@ struct VerifyOptions {
   float weight_decay = Training{}.weight_decay;
   std::string transport;               // "": mpi under a launcher, else threads
   std::optional<Algorithm> algorithm;  // none: default_algorithm()
-  int threads = 0;                     // of kernels, per rank; 0: cores / local ranks, at least 1
+  Schedule schedule;
+  int threads = 0;  // of kernels, per rank; 0: cores / local ranks, at least 1
   double timeout_s = 60.0;
   uint64_t seed = 1;
   std::string out;  // JSON Lines file, already checked; "": none

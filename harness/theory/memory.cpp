@@ -55,15 +55,32 @@ HeldLines standing(const Stage& stage, const Layout& layout, const Training& tra
   return lines;
 }
 
-// Whole parameters that are gathered while `unit` is in use. zero3-keep holds in forward all units so far,
-// and in backward those whose own backward is still to come: the same set.
-Elements gathered_at(const Stage& stage, const Layout& layout, int unit) {
-  if (stage.gather == Gather::every_use) return layout.unit(unit).padded;
-  Elements kept;
-  if (stage.gather == Gather::every_forward) {
-    for (int u = 0; u <= unit; ++u) kept += layout.unit(u).padded;
+// Whole parameters that are gathered during uses `from` to before `to` of a micro-step. zero3 holds the units
+// of these uses; zero3-keep holds in forward all units so far, and in backward those whose own backward is
+// still to come.
+Elements gathered_at(const Stage& stage, const Layout& layout, size_t from, size_t to) {
+  const std::vector<Use> list = uses(layout);
+  Elements held;
+  if (stage.gather == Gather::every_use) {
+    for (size_t use = from; use < std::min(to, list.size()); ++use)
+      held += layout.unit(list[use].unit).padded;
   }
-  return kept;
+  if (stage.gather == Gather::every_forward) {
+    const auto units = static_cast<size_t>(layout.unit_count());
+    const size_t kept = from < units ? std::min(to, units) : 2 * units - from;
+    for (size_t unit = 0; unit < kept; ++unit) held += layout.unit(static_cast<int>(unit)).padded;
+  }
+  return held;
+}
+
+// Whole local gradients while backward use number `use` of a micro-step runs: its own unit's, and with
+// overlap the one whose reduction runs beside it.
+Elements local_gradients_at(const Layout& layout, const Schedule& schedule, size_t use) {
+  const std::vector<Use> list = uses(layout);
+  Elements held = layout.unit(list[use].unit).padded;
+  const bool before_is_backward = list[use - 1].pass == Pass::backward;
+  if (schedule.overlap == Overlap::on && before_is_backward) held += layout.unit(list[use - 1].unit).padded;
+  return held;
 }
 
 // The moments at which a step holds most: once a hook has acquired what its unit needs.
@@ -78,16 +95,24 @@ Moments moments_of(const Stage& stage, const Layout& layout, const Training& tra
   const Recipe& recipe = training.recipe;
   Moments moments;
   moments.standing = standing(stage, layout, training, algorithm, constant);
-  for (const Use& use : uses(layout)) {
+  const std::vector<Use> list = uses(layout);
+  const Schedule& schedule = training.schedule;
+  const auto ahead = static_cast<size_t>(schedule.prefetch);
+  for (size_t use = 0; use < list.size(); ++use) {
     HeldLines moment = moments.standing;
-    set(moment, Category::gathered, gathered_at(stage, layout, use.unit) * size_of(recipe.params));
-    const bool backward = use.pass == Pass::backward;
+    set(moment, Category::gathered,
+        gathered_at(stage, layout, use, use + 1 + ahead) * size_of(recipe.params));
+    const bool backward = list[use].pass == Pass::backward;
     if (backward && stage.grads == Held::slice) {
-      set(moment, Category::bucket, layout.unit(use.unit).padded * size_of(recipe.grads));
+      set(moment, Category::bucket, local_gradients_at(layout, schedule, use) * size_of(recipe.grads));
     }
     (backward ? moments.backward : moments.forward).push_back(std::move(moment));
   }
-  moments.after_forward = stage.gather == Gather::every_forward ? moments.forward.back() : moments.standing;
+  // The last unit's forward is over, and nothing of backward has begun but gathers that ran ahead.
+  const size_t units = list.size() / 2;
+  moments.after_forward = moments.standing;
+  set(moments.after_forward, Category::gathered,
+      gathered_at(stage, layout, units, units + ahead) * size_of(recipe.params));
   return moments;
 }
 

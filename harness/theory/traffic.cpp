@@ -2,6 +2,9 @@
 // one.
 #include "harness/theory/traffic.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "harness/base/check.hpp"
 #include "harness/layout/uses.hpp"
 
@@ -32,32 +35,61 @@ class Sender {
   Sender(const Layout& layout, Algorithm algorithm, int rank)
       : layout_(layout), algorithm_(algorithm), place_(layout.places().place_of(rank)) {}
 
-  // `times` collectives of slices of `slice` bytes each.
+  // `times` collectives of slices of `slice` bytes each, which travel together where several go to one peer.
   void add(Purpose purpose, Half half, Bytes slice, int64_t times) {
-    if (times == 0 || slice.n == 0) return;
-    for (int peer = 0; peer < layout_.world(); ++peer) {
-      if (peer == place_) continue;
-      const Bytes bytes = slice * slices_to(algorithm_, place_, peer);
-      if (bytes.n == 0) continue;
-      Sent& sent = lines_[purpose][layout_.places().rank_at[static_cast<size_t>(peer)]];
-      sent.messages += messages_of(half, bytes) * times;
-      sent.bytes += bytes * times;
+    add_runs(purpose, half, slice, times, [](int64_t slices) { return std::pair{int64_t{1}, slices}; });
+  }
+
+  // Gradients, bucket by bucket. A bucket of several slices lies apart in each, and so travels slice by
+  // slice.
+  void add_buckets(Half half, const Training& training, int64_t times) {
+    const Bytes each = size_of(training.recipe.grads);
+    for (const UnitLayout& unit : layout_.units()) {
+      for (const Range& bucket : bucket_ranges(unit, layout_.world(), each, training.schedule.bucket)) {
+        const bool whole = bucket.length() == unit.slice;
+        add_runs(Purpose::reduce_grads, half, bucket.length() * each, times, [whole](int64_t slices) {
+          return whole ? std::pair{int64_t{1}, slices} : std::pair{slices, int64_t{1}};
+        });
+      }
     }
   }
 
-  // The same for every unit of the model.
-  void add_units(Purpose purpose, Half half, Type type, int64_t times) {
-    for (const UnitLayout& unit : layout_.units()) add(purpose, half, unit.slice * size_of(type), times);
+  // Parameters of every unit of the model.
+  void add_params(Type type, int64_t times) {
+    for (const UnitLayout& unit : layout_.units()) {
+      add(Purpose::gather_params, Half::all_gather, unit.slice * size_of(type), times);
+    }
   }
 
   SentLines take() { return std::move(lines_); }
 
  private:
+  // `runs_of` says of a number of slices: how many runs of how many slices each.
+  template <class RunsOf>
+  void add_runs(Purpose purpose, Half half, Bytes slice, int64_t times, const RunsOf& runs_of) {
+    if (times == 0 || slice.n == 0) return;
+    for (int peer = 0; peer < layout_.world(); ++peer) {
+      if (peer == place_) continue;
+      const int64_t slices = slices_to(algorithm_, place_, peer);
+      if (slices == 0) continue;
+      const auto [runs, together] = runs_of(slices);
+      Sent& sent = lines_[purpose][layout_.places().rank_at[static_cast<size_t>(peer)]];
+      sent.messages += messages_of(half, slice * together) * runs * times;
+      sent.bytes += slice * slices * times;
+    }
+  }
+
   const Layout& layout_;
   Algorithm algorithm_;
   int place_;
   SentLines lines_;
 };
+
+int64_t buckets_of(const UnitLayout& unit, const Training& training) {
+  const Bytes each = size_of(training.recipe.grads);
+  return static_cast<int64_t>(
+      bucket_ranges(unit, training.batching.world, each, training.schedule.bucket).size());
+}
 
 void check_world(const Layout& layout, const Training& training) {
   require(layout.world() == training.batching.world, "layout and batching are of one world");
@@ -88,9 +120,9 @@ SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training
   const Passes count = passes(stage, micro_steps);
   const Recipe& recipe = training.recipe;
   Sender sender(layout, algorithm, rank);
-  sender.add_units(Purpose::gather_params, Half::all_gather, recipe.params, count.gathers);
-  sender.add_units(Purpose::reduce_grads, Half::reduce_scatter, recipe.grads, count.reduce_scatters);
-  sender.add_units(Purpose::reduce_grads, Half::all_gather, recipe.grads, count.grad_gathers);
+  sender.add_params(recipe.params, count.gathers);
+  sender.add_buckets(Half::reduce_scatter, training, count.reduce_scatters);
+  sender.add_buckets(Half::all_gather, training, count.grad_gathers);
   sender.add(Purpose::loss, Half::all_gather, Elements{micro_steps} * size_of(Type::f32), 1);
   sender.add(Purpose::grad_norm, Half::all_gather, kNormLimbs * size_of(Type::i64), 1);
   return sender.take();
@@ -109,7 +141,11 @@ AskedLines asked_per_step(const Stage& stage, const Layout& layout, const Traini
     lines[Purpose::gather_params][Operation::all_gather] = of_units(recipe.params, count.gathers);
   }
   const Operation reduction = stage.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
-  lines[Purpose::reduce_grads][reduction] = of_units(recipe.grads, count.reduce_scatters);
+  // Buckets: more calls, the same bytes in all.
+  Asked& reductions = lines[Purpose::reduce_grads][reduction];
+  reductions.whole = layout.padded() * size_of(recipe.grads) * count.reduce_scatters;
+  for (const UnitLayout& unit : layout.units())
+    reductions.calls += buckets_of(unit, training) * count.reduce_scatters;
   const int64_t world = layout.world();
   lines[Purpose::loss][Operation::all_gather] = {1, Elements{micro_steps} * size_of(Type::f32) * world};
   lines[Purpose::grad_norm][Operation::all_gather] = {1, kNormLimbs * size_of(Type::i64) * world};
@@ -124,32 +160,67 @@ Bytes total(const SentLines& lines) {
   return sum;
 }
 
+namespace {
+
+// Collectives of one micro-step in the order of its uses. Gathers run ahead of the use that needs them by
+// `prefetch` uses, within the micro-step.
+class MicroStep {
+ public:
+  MicroStep(const Stage& stage, const Layout& layout, const Training& training, std::vector<Collective>& list)
+      : stage_(stage), layout_(layout), training_(training), uses_(uses(layout)), list_(list) {
+    if (stage.gather == Gather::every_use) gathers_ = uses_.size();
+    if (stage.gather == Gather::every_forward) gathers_ = uses_.size() / 2;
+  }
+
+  void append(bool reduces) {
+    for (size_t use = 0; use < uses_.size(); ++use) {
+      const size_t ahead = use + 1 + static_cast<size_t>(training_.schedule.prefetch);
+      for (; gathered_ < std::min(ahead, gathers_); ++gathered_) {
+        const UnitLayout& unit = layout_.unit(uses_[gathered_].unit);
+        list_.push_back({Operation::all_gather, Purpose::gather_params, training_.recipe.params, unit.padded,
+                         unit.index});
+      }
+      if (uses_[use].pass == Pass::backward && reduces) reduce(layout_.unit(uses_[use].unit));
+    }
+  }
+
+ private:
+  void reduce(const UnitLayout& unit) {
+    const Recipe& recipe = training_.recipe;
+    const Operation reduction = stage_.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
+    for (const Range& bucket :
+         bucket_ranges(unit, layout_.world(), size_of(recipe.grads), training_.schedule.bucket)) {
+      list_.push_back(
+          {reduction, Purpose::reduce_grads, recipe.grads, bucket.length() * layout_.world(), unit.index});
+    }
+  }
+
+  const Stage& stage_;
+  const Layout& layout_;
+  const Training& training_;
+  std::vector<Use> uses_;
+  std::vector<Collective>& list_;
+  size_t gathers_ = 0, gathered_ = 0;
+};
+
+}  // namespace
+
 std::vector<Collective> collectives_of_step(const Stage& stage, const Layout& layout,
                                             const Training& training) {
   check_world(layout, training);
   const int micro_steps = training.batching.micro_steps();
-  const Recipe& recipe = training.recipe;
   std::vector<Collective> list;
-  const auto of_unit = [&](Operation operation, Purpose purpose, Type type, int unit) {
-    list.push_back({operation, purpose, type, layout.unit(unit).padded, unit});
-  };
-  const Operation reduction = stage.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
   for (int micro_step = 0; micro_step < micro_steps; ++micro_step) {
     const bool reduces = stage.reduction == Reduction::every_micro_step || micro_step + 1 == micro_steps;
-    for (const Use& use : uses(layout)) {
-      const bool forward = use.pass == Pass::forward;
-      if (stage.gather == Gather::every_use || (stage.gather == Gather::every_forward && forward)) {
-        of_unit(Operation::all_gather, Purpose::gather_params, recipe.params, use.unit);
-      }
-      if (!forward && reduces) of_unit(reduction, Purpose::reduce_grads, recipe.grads, use.unit);
-    }
+    MicroStep(stage, layout, training, list).append(reduces);
   }
   const int64_t world = layout.world();
   list.push_back({Operation::all_gather, Purpose::loss, Type::f32, Elements{micro_steps} * world, -1});
   list.push_back({Operation::all_gather, Purpose::grad_norm, Type::i64, kNormLimbs * world, -1});
   if (stage.gather == Gather::after_step) {
     for (const UnitLayout& unit : layout.units()) {
-      of_unit(Operation::all_gather, Purpose::gather_params, recipe.params, unit.index);
+      list.push_back(
+          {Operation::all_gather, Purpose::gather_params, training.recipe.params, unit.padded, unit.index});
     }
   }
   return list;

@@ -27,13 +27,18 @@ class Counter {
   WorkLines lines_;
 };
 
+// Slices of a bucket lie apart, and are added one by one.
+enum class Slices { together, apart };
+
 // Additions of one reduce-scatter of slices of `slice` elements: (N-1)·L whatever the algorithm. Halving adds
 // what each of its log2 N partners sends, N/2 … 1 slices, piece by piece; direct folds all N contributions of
 // a piece at once. Alone there is nothing to add: one division, or a move where the result lies elsewhere.
-void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Type type) {
+void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Bytes each,
+                   Slices lie) {
   const auto pieces = [&](int64_t slices) {
-    const Bytes bytes = slice * size_of(type) * slices;
-    return (bytes.n + kReceivePiece.n - 1) / kReceivePiece.n;
+    const int64_t runs = lie == Slices::together ? 1 : slices;
+    const Bytes bytes = slice * each * (slices / runs);
+    return (bytes.n + kReceivePiece.n - 1) / kReceivePiece.n * runs;
   };
   int64_t calls = algorithm == Algorithm::direct ? pieces(1) : 0;
   if (algorithm == Algorithm::halving) {
@@ -46,14 +51,22 @@ void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements 
 void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, const Training& training,
                     Algorithm algorithm) {
   const int64_t times = passes(stage, training.batching.micro_steps()).reduce_scatters;
+  const Bytes each = size_of(training.recipe.grads);
+  const std::vector<Range> buckets =
+      bucket_ranges(unit, training.batching.world, each, training.schedule.bucket);
   if (training.batching.world > 1) {
     for (int64_t i = 0; i < times; ++i) {
-      add_reduction(count, algorithm, training.batching.world, unit.slice, training.recipe.grads);
+      for (const Range& bucket : buckets) {
+        const bool whole = bucket.length() == unit.slice;
+        add_reduction(count, algorithm, training.batching.world, bucket.length(), each,
+                      whole ? Slices::together : Slices::apart);
+      }
     }
     return;
   }
   const bool in_place = stage.grads == Held::whole;
-  if (!in_place || training.batching.micro_batches > 1) count.add("divide", times, unit.slice);
+  if (in_place && training.batching.micro_batches == 1) return;
+  for (const Range& bucket : buckets) count.add("divide", times, bucket.length());
 }
 
 // Norm, optimizer and cast handle logical elements only. The optimizer is called tensor by tensor, since

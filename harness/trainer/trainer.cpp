@@ -53,6 +53,10 @@ Trainer::Trainer(const TrainerConfig& config, Link& link)
                                    .training = config_.training});
   model_ =
       make_model(config.model, config.shape, config.training.recipe, config.training.seed, device, table);
+  // With overlap, what is in flight moves while kernels run, on this thread.
+  if (config_.training.schedule.overlap == Overlap::on) {
+    table_->set_poll([&transport] { transport.poll(); });
+  }
   strategy_ = config.make_strategy(*rig_);
   if (faults.strategy) strategy_ = faults.strategy(std::move(strategy_), *rig_);
   losses_ = device.acquire(Category::scalars, Type::f32, {config.training.batching.micro_batches});
@@ -60,7 +64,7 @@ Trainer::Trainer(const TrainerConfig& config, Link& link)
   ledger_.mark(Point::after_init);
 }
 
-Trainer::~Trainer() = default;
+Trainer::~Trainer() { table_->set_poll({}); }
 
 int Trainer::place() const { return collectives_->place(); }
 

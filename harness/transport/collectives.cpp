@@ -22,6 +22,7 @@ struct Caption {
   Operation operation;
   int64_t sequence;
   Label label;
+  bool bucket = false;  // of a part of every slice
 };
 
 std::string text_of(const Caption& caption) {
@@ -51,6 +52,7 @@ class Flight final : public Pending {
   std::vector<int> waits_for() const { return complete() ? std::vector<int>{} : steps_.front()->waits_for(); }
   bool complete() const { return steps_.empty(); }
   const Caption& caption() const { return caption_; }
+  bool is_bucket() const { return caption_.bucket; }
 
   bool advance() {
     bool moved = false;
@@ -66,12 +68,12 @@ class Flight final : public Pending {
   // The buffers are alive until unregister(): they wait for whatever is registered before they end.
   static void register_writer(Storage* storage, const std::shared_ptr<Flight>& self) {
     if (storage == nullptr) return;
-    storage->writer = self;
+    storage->writers.push_back(self);
     self->storages_.push_back(storage);
   }
   void unregister() {
     for (Storage* storage : storages_) {
-      if (storage->writer.get() == this) storage->writer.reset();
+      std::erase_if(storage->writers, [this](const auto& writer) { return writer.get() == this; });
     }
     storages_.clear();
   }
@@ -115,24 +117,24 @@ class Collectives final : public Transport {
   Handle reduce_scatter(const ReduceScatter& call) override {
     check(call.cuts, call.whole, call.mine);
     check_summable(call.whole);
-    const auto flight = begin(Operation::reduce_scatter, call.label);
+    const auto flight = begin(Operation::reduce_scatter, call.label, call.cuts);
     flight->add(make_reduction(group_, wire(*flight), {call.whole, call.mine, call.cuts, call.divisor}));
-    return launch(flight, {call.whole.storage(), call.mine.storage()});
+    return launch(flight, {call.whole.storage(), call.mine.storage()}, call.cuts);
   }
 
   Handle all_gather(const AllGather& call) override {
     check(call.cuts, call.whole, call.mine);
     require(call.mine.empty() || call.mine.type() == call.whole.type(), "a gather moves one type");
-    const auto flight = begin(Operation::all_gather, call.label);
+    const auto flight = begin(Operation::all_gather, call.label, call.cuts);
     settle(call.whole.storage());
     const View own = call.whole.part(call.cuts.of(place()));
     if (!own.empty() && own.raw() != call.mine.raw()) {
-      if (call.mine.storage() != call.whole.storage()) call.mine.storage()->settle_writer();
+      if (call.mine.storage() != call.whole.storage()) call.mine.storage()->settle_writers();
       std::copy_n(static_cast<const std::byte*>(call.mine.raw()), own.bytes().n,
                   static_cast<std::byte*>(own.raw()));
     }
     flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
-    return launch(flight, {call.whole.storage()});
+    return launch(flight, {call.whole.storage()}, call.cuts);
   }
 
   Handle all_reduce(const AllReduce& call) override {
@@ -140,10 +142,14 @@ class Collectives final : public Transport {
     const View mine = call.whole.part(call.cuts.of(place()));
     check(call.cuts, call.whole, mine);
     check_summable(call.whole);
-    const auto flight = begin(Operation::all_reduce, call.label);
+    const auto flight = begin(Operation::all_reduce, call.label, call.cuts);
     flight->add(make_reduction(group_, wire(*flight), {call.whole, mine, call.cuts, call.divisor}));
     flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
-    return launch(flight, {call.whole.storage()});
+    return launch(flight, {call.whole.storage()}, call.cuts);
+  }
+
+  void poll() override {
+    if (!flights_.empty() && !failure_) progress();
   }
 
   void wait_for(Flight& flight) {
@@ -176,6 +182,10 @@ class Collectives final : public Transport {
   void check(const Cuts& cuts, const View& whole, const View& mine) const {
     require(cuts.world() == world(), "a collective's cuts name a slice for every place");
     require(cuts.at.front().n == 0 && std::is_sorted(cuts.at.begin(), cuts.at.end()), "cuts ascend from 0");
+    require(cuts.within.begin.n >= 0 && cuts.within.begin <= cuts.within.end, "a bucket lies in its slices");
+    for (int p = 0; p < world() && !cuts.within.empty(); ++p) {
+      require(cuts.of(p).end <= cuts.at[static_cast<size_t>(p) + 1], "a bucket lies in its slices");
+    }
     require(whole.length() == cuts.whole(), "a collective's whole is as long as its cuts");
     require(mine.length() == cuts.of(place()).length(), "a collective's own slice is as long as its cut");
   }
@@ -184,18 +194,32 @@ class Collectives final : public Transport {
             "sums are of fp32 or bf16");
   }
 
-  std::shared_ptr<Flight> begin(Operation operation, const Label& label) {
+  std::shared_ptr<Flight> begin(Operation operation, const Label& label, const Cuts& cuts) {
     if (failure_) throw Error(*failure_);
-    return std::make_shared<Flight>(this, Caption{operation, next_sequence_++, label});
+    return std::make_shared<Flight>(this, Caption{operation, next_sequence_++, label, !cuts.within.empty()});
+  }
+
+  bool written_by_own_buckets(const Storage* storage) const {
+    if (storage == nullptr || !storage->readers.empty()) return false;
+    return std::all_of(storage->writers.begin(), storage->writers.end(), [this](const auto& writer) {
+      const auto own = [&](const auto& flight) {
+        return flight.get() == writer.get() && flight->is_bucket();
+      };
+      return std::any_of(flights_.begin(), flights_.end(), own);
+    });
   }
 
   static void settle(Storage* storage) {
     if (storage != nullptr) storage->settle();
   }
 
-  // Starts a collective that writes these buffers.
-  Handle launch(const std::shared_ptr<Flight>& flight, std::initializer_list<Storage*> writes) {
-    for (Storage* storage : writes) settle(storage);
+  // Starts a collective that writes these buffers. Buckets of one buffer write apart and need not wait for
+  // each other; everything else waits for whoever uses the buffer.
+  Handle launch(const std::shared_ptr<Flight>& flight, std::initializer_list<Storage*> writes,
+                const Cuts& cuts) {
+    for (Storage* storage : writes) {
+      if (cuts.within.empty() || !written_by_own_buckets(storage)) settle(storage);
+    }
     flights_.push_back(flight);
     progress();
     if (!flight->complete()) {
@@ -206,6 +230,8 @@ class Collectives final : public Transport {
 
   // Advances every collective in flight, oldest first. Reductions use the pieces one at a time.
   bool progress() {
+    // Additions run kernels, and kernels poll.
+    if (std::exchange(progressing_, true)) return false;
     bool moved = false;
     try {
       bool pieces_free = true;
@@ -224,6 +250,7 @@ class Collectives final : public Transport {
       if (flight->complete()) flight->unregister();
       return flight->complete();
     });
+    progressing_ = false;
     return moved;
   }
 
@@ -259,6 +286,7 @@ class Collectives final : public Transport {
   int64_t next_sequence_ = 0;
   std::vector<std::shared_ptr<Flight>> flights_;  // in order of start
   std::unique_ptr<Error> failure_;
+  bool progressing_ = false;
 };
 
 void Flight::wait() {

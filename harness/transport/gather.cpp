@@ -49,10 +49,10 @@ class Gather final : public Step {
     // Receives first: a message that finds its receive posted needs no room of its own.
     for (const Direction direction : {Direction::receive, Direction::send}) {
       for (const Exchange& exchange : rounds_[round_]) {
-        const Range range = direction == Direction::send ? exchange.sent : exchange.received;
-        if (range.empty()) continue;
+        const auto& ranges = direction == Direction::send ? exchange.sent : exchange.received;
+        if (ranges.empty()) continue;
         const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
-        transfers_.emplace_back(wire_, direction, rank, whole_.view().part(range), kLongestMessage);
+        transfers_.emplace_back(wire_, direction, rank, views_of(whole_.view(), ranges), kLongestMessage);
       }
     }
   }

@@ -30,10 +30,15 @@ class Reduction final : public Step {
     }
     moved |= advance_sends();
     while (round_ < rounds_.size()) {
-      moved |= advance_round();
-      if (!round_over()) break;
-      ++round_;
-      begin_round();
+      moved |= advance_run();
+      if (!run_over()) break;
+      ++run_;
+      if (run_ >= received().size()) {
+        ++round_;
+        begin_round();
+      } else {
+        begin_run();
+      }
       moved = true;
     }
     return moved;
@@ -59,22 +64,33 @@ class Reduction final : public Step {
     group_.kernels.run(kernels::Fold{.inputs = {own}, .out = mine_.view(), .divisor = divisor_});
   }
 
+  // Runs of the whole to which this round's exchanges contribute.
+  const std::vector<Range>& received() const { return rounds_[round_].front().received; }
+
   void begin_round() {
+    run_ = 0;
+    streams_.clear();
+    if (round_ >= rounds_.size()) return;
+    for (const Exchange& exchange : rounds_[round_]) {
+      if (exchange.sent.empty()) continue;
+      const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
+      sends_.emplace_back(wire_, Direction::send, rank, views_of(whole_.view(), exchange.sent), kPiece);
+    }
+    begin_run();
+    advance_sends();
+  }
+
+  void begin_run() {
     streams_.clear();
     added_ = {};
-    if (round_ >= rounds_.size()) return;
-    const Round& round = rounds_[round_];
+    if (run_ >= received().size()) return;
     std::byte* pieces = group_.pieces;
-    for (const Exchange& exchange : round) {
+    for (const Exchange& exchange : rounds_[round_]) {
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
-      if (!exchange.sent.empty()) {
-        sends_.emplace_back(wire_, Direction::send, rank, whole_.view().part(exchange.sent), kPiece);
-      }
       streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
-                                                       exchange.received.length(), pieces));
+                                                       exchange.received[run_].length(), pieces));
       pieces += kPiecesPerPeer * kPiece.n;
     }
-    advance_sends();
   }
 
   bool advance_sends() {
@@ -84,11 +100,10 @@ class Reduction final : public Step {
     return moved;
   }
 
-  bool advance_round() {
+  bool advance_run() {
     bool moved = false;
     for (const auto& stream : streams_) moved |= stream->advance();
-    while (!round_over() &&
-           std::all_of(streams_.begin(), streams_.end(), [](auto& s) { return s->here(); })) {
+    while (!run_over() && std::all_of(streams_.begin(), streams_.end(), [](auto& s) { return s->here(); })) {
       add_pieces();
       for (const auto& stream : streams_) {
         stream->release();
@@ -99,7 +114,7 @@ class Reduction final : public Step {
     return moved;
   }
 
-  bool round_over() const {
+  bool run_over() const {
     return std::all_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->complete(); });
   }
 
@@ -108,7 +123,7 @@ class Reduction final : public Step {
   void add_pieces() {
     const Round& round = rounds_[round_];
     const Elements length = streams_.front()->piece().length();
-    const Elements begin = round.front().received.begin + added_;
+    const Elements begin = received()[run_].begin + added_;
     const View own = whole_.view().part({begin, begin + length});
     std::vector<std::pair<int, View>> by_place{{group_.place, own}};
     for (size_t i = 0; i < round.size(); ++i) by_place.emplace_back(round[i].place, streams_[i]->piece());
@@ -135,8 +150,8 @@ class Reduction final : public Step {
   std::vector<Round> rounds_;
 
   bool begun_ = false;
-  size_t round_ = 0;
-  Elements added_;                                     // of this round
+  size_t round_ = 0, run_ = 0;
+  Elements added_;                                     // of this run
   std::vector<std::unique_ptr<PieceStream>> streams_;  // one per exchange of this round
   // Of every round so far: what was sent is not touched again, so a round need not wait for it.
   std::vector<Transfer> sends_;

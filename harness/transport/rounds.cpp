@@ -4,10 +4,20 @@
 namespace zp::transport {
 namespace {
 
+// What is not empty of one range.
+std::vector<Range> one(Range range) {
+  if (range.empty()) return {};
+  return {range};
+}
+
 // Slices of the `count` places around `place`: those whose numbers agree with it in all bits from `count` up.
-Range run_around(const Cuts& cuts, int place, int count) {
+// One run, or one per slice where only a bucket of each is meant.
+std::vector<Range> run_around(const Cuts& cuts, int place, int count) {
   const int first = place / count * count;
-  return {cuts.of(first).begin, cuts.of(first + count - 1).end};
+  if (cuts.within.empty()) return one({cuts.of(first).begin, cuts.of(first + count - 1).end});
+  std::vector<Range> runs;
+  for (int p = first; p < first + count; ++p) runs.push_back(cuts.of(p));
+  return runs;
 }
 
 std::vector<Round> halving_rounds(const Cuts& cuts, int place) {
@@ -44,7 +54,7 @@ std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int plac
   if (algorithm == Algorithm::halving) return halving_rounds(cuts, place);
   Round round;
   for (const int other : others_from(place, cuts.world())) {
-    round.push_back({.place = other, .sent = cuts.of(other), .received = cuts.of(place)});
+    round.push_back({.place = other, .sent = one(cuts.of(other)), .received = one(cuts.of(place))});
   }
   return {round};
 }
@@ -54,7 +64,7 @@ std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int plac
   if (algorithm == Algorithm::halving) return doubling_rounds(cuts, place);
   Round round;
   for (const int other : others_from(place, cuts.world())) {
-    round.push_back({.place = other, .sent = cuts.of(place), .received = cuts.of(other)});
+    round.push_back({.place = other, .sent = one(cuts.of(place)), .received = one(cuts.of(other))});
   }
   return {round};
 }

@@ -9,13 +9,13 @@
 namespace zp::transport {
 
 struct Exchange {
-  int place = 0;  // the other side
-  Range sent, received;
+  int place = 0;                      // the other side
+  std::vector<Range> sent, received;  // ascending; none is empty
 };
 using Round = std::vector<Exchange>;
 
-// All exchanges of a round receive the same range: contributions to it from other places. The last round's is
-// the own slice. No rounds at world 1.
+// All exchanges of a round receive the same ranges: contributions to them from other places. The last round's
+// is the own slice (or its bucket). No rounds at world 1.
 std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int place);
 
 // Received ranges lie where they belong.

@@ -55,6 +55,12 @@ class Alias {
   Range range_;
 };
 
+inline std::vector<View> views_of(const View& whole, const std::vector<Range>& ranges) {
+  std::vector<View> views;
+  for (const Range& range : ranges) views.push_back(whole.part(range));
+  return views;
+}
+
 struct Sum {
   View whole, mine;
   Cuts cuts;

@@ -10,26 +10,29 @@ constexpr size_t kInFlight = 4;  // messages of one transfer; bounds what a link
 
 }  // namespace
 
-Transfer::Transfer(const Wire& wire, Direction direction, int rank, const View& view, Bytes longest)
-    : wire_(wire),
-      direction_(direction),
-      rank_(rank),
-      data_(static_cast<std::byte*>(view.raw())),
-      bytes_(static_cast<size_t>(view.bytes().n)),
-      longest_(static_cast<size_t>(longest.n)) {}
+Transfer::Transfer(const Wire& wire, Direction direction, int rank, const std::vector<View>& runs,
+                   Bytes longest)
+    : wire_(wire), direction_(direction), rank_(rank) {
+  for (const View& run : runs) {
+    std::span<std::byte> rest(static_cast<std::byte*>(run.raw()), static_cast<size_t>(run.bytes().n));
+    while (!rest.empty()) {
+      unposted_.push_back(rest.first(std::min(static_cast<size_t>(longest.n), rest.size())));
+      rest = rest.subspan(unposted_.back().size());
+    }
+  }
+}
 
 void Transfer::post() {
-  const size_t length = std::min(longest_, bytes_ - posted_);
-  const std::span<std::byte> run(data_ + posted_, length);
-  in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, run)
-                                                     : wire_.link->receive(rank_, wire_.tag, run));
-  posted_ += length;
+  const std::span<std::byte> message = unposted_.front();
+  unposted_.pop_front();
+  in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, message)
+                                                     : wire_.link->receive(rank_, wire_.tag, message));
 }
 
 bool Transfer::advance() {
   bool moved = false;
   while (!complete()) {
-    while (posted_ < bytes_ && in_flight_.size() < kInFlight) {
+    while (!unposted_.empty() && in_flight_.size() < kInFlight) {
       post();
       moved = true;
     }

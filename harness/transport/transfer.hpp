@@ -19,10 +19,10 @@ struct Wire {
 
 enum class Direction { send, receive };
 
-// A view's memory, sent or received straight. A few messages are in flight at a time.
+// Runs of one buffer, sent or received straight, one after another. A few messages are in flight at a time.
 class Transfer {
  public:
-  Transfer(const Wire& wire, Direction direction, int rank, const View& view, Bytes longest);
+  Transfer(const Wire& wire, Direction direction, int rank, const std::vector<View>& runs, Bytes longest);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   Transfer(Transfer&&) = default;
@@ -30,7 +30,7 @@ class Transfer {
 
   // Posts and completes what it can; true when something moved.
   bool advance();
-  bool complete() const { return posted_ == bytes_ && in_flight_.empty(); }
+  bool complete() const { return unposted_.empty() && in_flight_.empty(); }
   int rank() const { return rank_; }
 
  private:
@@ -39,9 +39,7 @@ class Transfer {
   Wire wire_;
   Direction direction_;
   int rank_;
-  std::byte* data_;
-  size_t bytes_, longest_;
-  size_t posted_ = 0;
+  std::deque<std::span<std::byte>> unposted_;  // one per message
   std::deque<std::unique_ptr<Request>> in_flight_;
 };
 

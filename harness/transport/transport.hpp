@@ -66,10 +66,18 @@ class Link {
 // Where the slices of a whole begin: world + 1 ascending offsets by place; place p owns [at[p], at[p+1]).
 struct Cuts {
   std::vector<Elements> at;
+  // A bucket: this sub-range of every slice only (layout/schedule.hpp); empty: the whole slices. A
+  // collective's `whole` is still as long as the cuts, its `mine` as the sub-range.
+  Range within;
   static Cuts equal(int world, Elements slice);
   int world() const { return static_cast<int>(at.size()) - 1; }
-  Range of(int place) const { return {at[static_cast<size_t>(place)], at[static_cast<size_t>(place) + 1]}; }
+  Range of(int place) const {
+    const Range slice{at[static_cast<size_t>(place)], at[static_cast<size_t>(place) + 1]};
+    return within.empty() ? slice : Range{slice.begin + within.begin, slice.begin + within.end};
+  }
   Elements whole() const { return at.back(); }
+  // Elements that a collective with these cuts handles: all slices, or the bucket of each.
+  Elements asked() const { return within.empty() ? whole() : within.length() * world(); }
 };
 
 // A collective in flight. Destroying a handle does not wait; the buffers it uses know it (Storage::writer,
@@ -127,6 +135,9 @@ class Transport {
   virtual Handle reduce_scatter(const ReduceScatter& call) = 0;
   virtual Handle all_gather(const AllGather& call) = 0;
   virtual Handle all_reduce(const AllReduce& call) = 0;
+  // Moves what can be moved of the collectives in flight, without waiting. Kernels call it between tiles, so
+  // that transfers progress beside them on the rank's own thread.
+  virtual void poll() {}
 };
 
 // ---- Control ----------------------------------------------------------------------------------------------

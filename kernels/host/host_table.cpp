@@ -51,6 +51,8 @@ class HostTable final : public Table {
     }
   }
 
+  void set_poll(std::function<void()> poll) override { pool_.set_poll(std::move(poll)); }
+
   void run(const Call& call) override {
     std::visit(
         [this]<class C>(const C& one) { static_cast<const HostFunction<C>&>(functions_).run(context_, one); },

@@ -39,10 +39,14 @@ struct Pool::Shared {
     next = count;
   }
 
-  // Takes indices until none is left.
-  void work(int worker) {
+  // Takes indices until none is left; `after_each` after every one.
+  template <class AfterEach>
+  void work(int worker, const AfterEach& after_each) {
     try {
-      for (int64_t index = next++; index < count; index = next++) step(context, index, worker);
+      for (int64_t index = next++; index < count; index = next++) {
+        step(context, index, worker);
+        after_each();
+      }
     } catch (...) {
       keep_error();
     }
@@ -69,7 +73,7 @@ struct Pool::Shared {
         seen = loops;
         ++busy;
       }
-      work(worker);
+      work(worker, [] {});
       leave();
     }
   }
@@ -119,10 +123,33 @@ Pool::Pool(int threads) : threads_(threads), shared_(std::make_unique<Shared>())
 Pool::~Pool() { shared_->stop(); }
 
 void Pool::run(int64_t count, Step step, const void* context) {
-  if (threads_ == 1 || count <= 1) {
-    for (int64_t index = 0; index < count; ++index) step(context, index, 0);
-    return;
+  if (threads_ == 1 || count <= 1 || polling_) {
+    run_alone(count, step, context);
+  } else {
+    run_shared(count, step, context);
   }
+}
+
+void Pool::poll() {
+  if (!poll_ || polling_) return;
+  polling_ = true;
+  try {
+    poll_();
+  } catch (...) {
+    polling_ = false;
+    throw;
+  }
+  polling_ = false;
+}
+
+void Pool::run_alone(int64_t count, Step step, const void* context) {
+  for (int64_t index = 0; index < count; ++index) {
+    step(context, index, 0);
+    poll();
+  }
+}
+
+void Pool::run_shared(int64_t count, Step step, const void* context) {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->step = step;
@@ -133,7 +160,7 @@ void Pool::run(int64_t count, Step step, const void* context) {
     ++shared_->loops;
   }
   shared_->wake.notify_all();
-  shared_->work(0);
+  shared_->work(0, [this] { poll(); });
   shared_->wait_until_idle();
 }
 

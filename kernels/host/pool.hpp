@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace zp::kernels {
 
@@ -18,10 +20,13 @@ class Pool {
   ~Pool();
 
   int threads() const { return threads_; }
+  // Called by the caller's thread between the indices that it takes; may itself run loops, which the caller's
+  // thread then runs alone. Empty: nothing is called.
+  void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
 
   // Runs body(index) or body(index, worker) once for every index in [0, count), worker in [0, threads())
   // naming the thread (its part of the workspace). Returns when all are done. After an exception no further
-  // index is started and the first one caught is rethrown. Not reentrant.
+  // index is started and the first one caught is rethrown. Not reentrant but from the poll.
   template <class Body>
   void parallel_for(int64_t count, const Body& body) {
     run(
@@ -43,7 +48,13 @@ class Pool {
   void run(int64_t count, Step step, const void* context);
 
   struct Shared;
+  void run_alone(int64_t count, Step step, const void* context);
+  void run_shared(int64_t count, Step step, const void* context);
+  void poll();
+
   int threads_;
+  std::function<void()> poll_;
+  bool polling_ = false;  // the caller's thread is inside the poll
   std::unique_ptr<Shared> shared_;
 };
 
