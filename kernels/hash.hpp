@@ -1,18 +1,32 @@
-// The state hash of design 3.8: H = sum of mix(index, bits) over logical elements, in two 64-bit lanes. Sums wrap, so
-// slices are hashed where they lie and added in any order. mix uses 32x32→64 multiplies, shifts and xors only.
+// The state hash of design 3.8: H = sum of mix(index, bits) over logical elements, in two 64-bit lanes. Sums
+// wrap, so slices are hashed where they lie and added in any order. mix uses 32x32→64 multiplies, shifts and
+// xors only.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace zp {
 
 // index = kind·2⁴⁸ + logical element.
 enum class HashKind : uint8_t { param = 0, master = 1, m = 2, v = 3, grad = 4 };
 
+constexpr std::string_view name_of(HashKind kind) {
+  switch (kind) {
+    case HashKind::param: return "parameters";
+    case HashKind::master: return "masters";
+    case HashKind::m: return "first moments";
+    case HashKind::v: return "second moments";
+    case HashKind::grad: return "averaged gradient";
+  }
+  return "?";
+}
+
 struct HashSum {
   uint64_t low = 0, high = 0;
-  bool finite = true;  // false once a NaN or Inf was met: such a state is a failure and its hash means nothing
+  bool finite =
+      true;  // false once a NaN or Inf was met: such a state is a failure and its hash means nothing
 
   HashSum& operator+=(const HashSum& other) {
     low += other.low;

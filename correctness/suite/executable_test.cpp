@@ -108,6 +108,47 @@ TEST_F(Executable, EndsEveryLaunchedRankWhenOneAloneIsWrong) {
   }
 }
 
+TEST_F(Executable, EndsRanksThatWereStartedWithDifferentCommands) {
+  const std::vector<int> codes =
+      launch(3, "$(test $r = 1 && echo plan --params 7e9 --ranks 4 || echo verify --model tiny --steps 1)");
+  EXPECT_EQ(codes, std::vector<int>({6, 6, 6}));
+  EXPECT_NE(text_of(file("err.0")).find("different commands"), std::string::npos) << text_of(file("err.0"));
+}
+
+TEST_F(Executable, AgreesOnKernelThreadsThatWereNotAskedFor) {
+  EXPECT_EQ(launch(2, "verify --model tiny --steps 1 --threads $((1 + r))"), std::vector<int>({6, 6}));
+}
+
+TEST_F(Executable, RefusesWhatDoesNotFitTheMemoryWithTheLedgersFigure) {
+  const Outcome outcome = shell(
+      "ZP verify --ranks 2 --stages ddp --model "
+      "layers=96,width=8192,heads=64,positions=128,vocabulary=50000");
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_NE(outcome.err.find("ledger of stage ddp"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Executable, EndsWithTheCodeOfAnInjectionThatNeverFired) {
+  const Outcome outcome = shell(
+      "ZP verify --model tiny --steps 1 --stages ddp --inject extra-message --inject "
+      "skip-gather --out " +
+      file("run.jsonl"));
+  EXPECT_EQ(outcome.code, 6);
+  EXPECT_NE(outcome.err.find("skip-gather: the fault never fired"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("exit 6"), std::string::npos) << outcome.out;
+  EXPECT_NE(text_of(file("run.jsonl")).find("\"exit\":6"), std::string::npos);
+  EXPECT_EQ(shell("ZP verify --model tiny --inject bitflip:step=7").code, 6);
+}
+
+TEST_F(Executable, SaysInWhichLayoutsTheHashHolds) {
+  const auto says = [&](const std::string& options) { return shell("ZP verify --steps 1 " + options).out; };
+  EXPECT_NE(says("--ranks 2 --stages zero2 --micro-batches 24").find("belongs to this layout"),
+            std::string::npos);
+  EXPECT_NE(says("--ranks 3 --stages zero2 --micro-batches 24").find("N = 1, 3, 6, 12, 24"),
+            std::string::npos)
+      << says("--ranks 3 --stages zero2 --micro-batches 24");
+  EXPECT_NE(says("--ranks 7 --model synthetic").find("any number of ranks"), std::string::npos);
+}
+
 TEST_F(Executable, RefusesSeveralProcessesThatEachBelieveTheyAreAlone) {
   EXPECT_EQ(launch(2, "verify --transport threads"), (std::vector<int>{6, 6}));
   EXPECT_NE(text_of(file("err.0")).find("believe they are alone"), std::string::npos)

@@ -36,6 +36,18 @@ TEST(Injection, RefusesWhatItDoesNotKnow) {
   }
 }
 
+TEST(Injection, RefusesWhatTheJobDoesNotHave) {
+  InjectionBounds bounds;
+  bounds.steps = 3;
+  bounds.units = 5;
+  bounds.grads = Type::bf16;
+  bounds.stages = {"ddp", "zero2"};
+  EXPECT_NO_THROW(check_injection(parse_injection("bitflip:step=2,unit=4,bit=15,stage=zero2", 2), bounds));
+  for (const char* text : {"bitflip:step=3", "bitflip:unit=5", "bitflip:bit=16", "bitflip:stage=zero3"}) {
+    EXPECT_THROW(check_injection(parse_injection(text, 2), bounds), Error) << text;
+  }
+}
+
 class EveryFault : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
@@ -43,7 +55,7 @@ TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
   for (const FaultRow& row : fault_table()) {
     if (row.name != kind) continue;
     for (const int world : {2, 3}) {
-      auto fired = std::make_shared<std::atomic<int>>(0);
+      const FiredCounts fired = no_strikes(1);
       const Injection injection = parse_injection(kind + ":step=1", world);
       mutants::Trial trial;
       trial.stage = stage;
@@ -52,7 +64,7 @@ TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
       trial.faults = [&](int rank) { return make_faults({injection}, stage, rank, kRecipes.front(), fired); };
       const mutants::Outcome outcome = mutants::run(trial);
       ASSERT_TRUE(outcome.result) << outcome.error->what();
-      if (*fired == 0) {
+      if (*fired[0] == 0) {
         // Nothing to strike at: ddp gathers no parameters and fills no buckets, zero1 fills no buckets.
         EXPECT_TRUE(outcome.result->proved());
         EXPECT_TRUE((kind == "skip-gather" && stage == "ddp") ||

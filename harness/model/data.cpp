@@ -14,6 +14,8 @@
 namespace zp {
 namespace {
 
+constexpr uintmax_t kLargestFile = uintmax_t{1} << 30;
+
 std::string read_file(const std::string& path) {
   const std::string where = "data file " + path;
   std::error_code ignored;
@@ -24,28 +26,34 @@ std::string read_file(const std::string& path) {
     const char* why = errno != 0 ? std::strerror(errno) : "cannot be opened";
     fail(Exit::usage, where + ": " + why + "; name a readable file");
   }
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    fail(Exit::usage, where + " is no regular file; name a file with text");
+  }
+  if (std::filesystem::file_size(path, ignored) > kLargestFile) {
+    fail(Exit::usage, where + " is larger than 1 GiB; name a part of it");
+  }
   std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (file.bad()) fail(Exit::usage, where + " cannot be read to its end; name a readable file");
   if (bytes.empty()) fail(Exit::usage, where + " is empty; name a file with text");
   return bytes;
 }
 
-void check_length(const std::string& where, int64_t length, int64_t sequence) {
-  if (sequence < 1) {
-    fail(Exit::usage, where + ": sequence is " + std::to_string(sequence) + "; it must be at least 1");
+void check_length(const std::string& where, int64_t length, int64_t tokens) {
+  if (tokens < 1) {
+    fail(Exit::usage,
+         where + ": a micro-batch of " + std::to_string(tokens) + " tokens; it must hold at least 1");
   }
-  if (length - 1 < sequence) {
-    fail(Exit::usage, where + " holds " + std::to_string(length) + " tokens; a sequence of " +
-                          std::to_string(sequence) + " needs " + std::to_string(sequence) +
-                          " and the token that follows");
+  if (length - 1 < tokens) {
+    fail(Exit::usage, where + " holds " + std::to_string(length) + " tokens; a micro-batch of " +
+                          std::to_string(tokens) + " needs as many and the token that follows");
   }
 }
 
 }  // namespace
 
-Corpus Corpus::from_file(const std::string& path, int64_t sequence) {
+Corpus Corpus::from_file(const std::string& path, int64_t tokens) {
   const std::string bytes = read_file(path);
-  check_length("data file " + path, static_cast<int64_t>(bytes.size()), sequence);
+  check_length("data file " + path, static_cast<int64_t>(bytes.size()), tokens);
   Corpus corpus;
   corpus.name_ = std::filesystem::path(path).filename().string();
   corpus.tokens_.reserve(bytes.size());
@@ -88,8 +96,8 @@ uint64_t Corpus::hash() const {
 }
 
 MicroBatch Corpus::micro_batch(uint64_t seed, int step, int number, int64_t batch, int64_t sequence) const {
-  check_length("data " + name_, length(), sequence);
   require(batch > 0, "a micro-batch has at least one sequence");
+  check_length("data " + name_, length(), sequence);
   const auto counter = (uint64_t{static_cast<uint32_t>(step)} << 32) | static_cast<uint32_t>(number);
   const uint64_t key = random_bits(key_of(seed, "micro-batch"), counter);
   const auto starts = static_cast<uint64_t>(length() - sequence);

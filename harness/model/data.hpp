@@ -15,9 +15,10 @@ struct MicroBatch {
 
 class Corpus {
  public:
-  // The file's bytes are its tokens (vocabulary 256). Throws (usage) for a missing, unreadable or empty file,
-  // or one shorter than a sequence and its next token.
-  static Corpus from_file(const std::string& path, int64_t sequence);
+  // The file's bytes are its tokens (vocabulary 256). `least`: tokens of one micro-batch, which must be there
+  // with the one that follows. Throws (usage) for a missing, unreadable or empty file, or one that does not
+  // hold `tokens` (a micro-batch) and the one that follows.
+  static Corpus from_file(const std::string& path, int64_t tokens);
   // A Markov-like text of `length` tokens below `vocabulary` that a model can learn something from.
   static Corpus synthetic(uint64_t seed, int64_t length, int64_t vocabulary);
 

@@ -231,6 +231,7 @@ Record::Record(const RunResult& run) {
   json["start_time"] = s.start_time;
   json["end_time"] = s.end_time;
   json["exit"] = static_cast<int>(run.exit);
+  json["error"] = text_or_null(run.error);
   for (const StageResult& stage : run.stages) json["proved"][stage.stage] = stage.proved();
   json["injected"] = text_or_null(s.injected);
   json["args"] = s.args;

@@ -72,6 +72,7 @@ struct RunResult {
   std::vector<HashSum> reference_hash;  // final hash of each distinct reference
   double reference_time_s = 0;
   std::vector<StageResult> stages;
+  std::string error;       // the line of an error that ended the run early; "" where there was none
   Exit exit = Exit::pass;  // lowest code of the refuted claims, else pass
 };
 

@@ -135,6 +135,7 @@ std::string outcome(const RunResult& run) {
   std::string text = fmt::format("{} claims proved, {} refuted", proved, refuted);
   if (not_measured > 0) text += fmt::format(", {} not measured", not_measured);
   if (!run.settings.injected.empty()) text += "; a fault was INJECTED";
+  if (!run.error.empty()) text += "; the run ended with an error";
   return paragraph("", fmt::format("{}; exit {}", text, static_cast<int>(run.exit)));
 }
 

@@ -46,17 +46,6 @@ HeldBits own_bits(const Suspect& suspect, Trainer& trainer, int rank) {
   return held;
 }
 
-std::string_view name_of(HashKind kind) {
-  switch (kind) {
-    case HashKind::param: return "parameter";
-    case HashKind::master: return "master";
-    case HashKind::m: return "first moment";
-    case HashKind::v: return "second moment";
-    case HashKind::grad: return "averaged gradient";
-  }
-  return "?";
-}
-
 std::string describe(const ElementQuestion& question, const Layout& layout, const std::vector<HeldBits>& held,
                      const std::vector<uint32_t>& expected) {
   const UnitLayout* unit = nullptr;

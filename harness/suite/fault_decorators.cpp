@@ -9,11 +9,17 @@
 namespace zp {
 namespace {
 
-// Wraps `make(inner, armed)` around whatever decorator is there already.
+// Wraps `make(inner)` around whatever decorator is there already, which lives as long as the list of faults.
 template <class T, class Make>
 void wrap(std::function<std::unique_ptr<T>(T&)>& slot, Make make) {
-  if (slot) fail(Exit::usage, "--inject: two faults of the same part of a rank cannot be combined");
-  slot = make;
+  if (!slot) {
+    slot = make;
+    return;
+  }
+  slot = [first = slot, make, kept = std::make_shared<std::vector<std::unique_ptr<T>>>()](T& inner) {
+    kept->push_back(first(inner));
+    return std::unique_ptr<T>(make(*kept->back()));
+  };
 }
 
 // ---- bitflip
@@ -57,7 +63,7 @@ class FlippingRequest final : public Request {
     if (spent_ || at < 0) return;
     spent_ = true;
     const int width = half ? 16 : 32;
-    const int bit = armed_.injection.bit < 0 ? (half ? 7 : 23) : armed_.injection.bit % width;
+    const int bit = armed_.injection.bit < 0 ? (half ? 7 : 23) : armed_.injection.bit;
     // Little-endian: bit b of an element is bit b mod 8 of its byte b / 8.
     bytes_[static_cast<size_t>(at * (width / 8) + bit / 8)] ^= std::byte{1} << (bit % 8);
     armed_.strike();
@@ -213,6 +219,10 @@ void add_fault(Faults& faults, const Armed& armed) {
            [armed](kernels::Table& inner) { return std::make_unique<KernelFault>(inner, armed); });
       break;
     case FaultKind::keep_gradients:
+      // Gives back what it kept when it ends, while the device inside it is still there: one of them is
+      // enough.
+      if (faults.device)
+        fail(Exit::usage, "--inject '" + armed.injection.text + "': keep-gradients is given twice");
       wrap(faults.device, [armed](Device& inner) { return std::make_unique<KeepingDevice>(inner, armed); });
       break;
   }

@@ -1,6 +1,7 @@
 // Reading --inject, and putting the decorators of one rank together.
 #include "harness/suite/inject.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -103,15 +104,40 @@ Injection parse_injection(const std::string& text, int world) {
   return injection;
 }
 
+void check_injection(const Injection& injection, const InjectionBounds& bounds) {
+  if (injection.step >= bounds.steps) {
+    refuse(injection.text, "step " + std::to_string(injection.step) + " is not run; the last one is " +
+                               std::to_string(bounds.steps - 1));
+  }
+  if (injection.unit >= bounds.units) {
+    refuse(injection.text, "unit " + std::to_string(injection.unit) + " does not exist; the last one is " +
+                               std::to_string(bounds.units - 1));
+  }
+  if (injection.bit >= 8 * size_of(bounds.grads).n) {
+    refuse(injection.text, "gradients have no bit " + std::to_string(injection.bit));
+  }
+  if (!injection.stage.empty() && std::ranges::find(bounds.stages, injection.stage) == bounds.stages.end()) {
+    refuse(injection.text, "stage '" + injection.stage + "' is not run");
+  }
+}
+
+FiredCounts no_strikes(size_t injections) {
+  FiredCounts counts;
+  for (size_t i = 0; i < injections; ++i) counts.push_back(std::make_shared<std::atomic<int>>(0));
+  return counts;
+}
+
 Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
-                   const Recipe& recipe, std::shared_ptr<std::atomic<int>> fired) {
+                   const Recipe& recipe, const FiredCounts& fired) {
+  require(fired.size() == injections.size(), "every injection has its count");
   Faults faults;
   auto now = std::make_shared<int>(-1);
   faults.begin_step = [now](int step) { *now = step; };
-  for (const Injection& injection : injections) {
+  for (size_t i = 0; i < injections.size(); ++i) {
+    const Injection& injection = injections[i];
     if (!injection.stage.empty() && injection.stage != stage) continue;
     if (injection.rank >= 0 && injection.rank != rank) continue;
-    add_fault(faults, {.injection = injection, .recipe = recipe, .now = now, .fired = fired});
+    add_fault(faults, {.injection = injection, .recipe = recipe, .now = now, .fired = fired[i]});
   }
   return faults;
 }

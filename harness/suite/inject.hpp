@@ -31,9 +31,21 @@ struct Injection {
 // Throws (usage) for an unknown kind, key or value. `world` bounds rank.
 Injection parse_injection(const std::string& text, int world);
 
-// Faults of one rank in one stage. `fired` counts how often they struck.
+// Throws (usage) for a step, stage, unit or bit that the job does not have.
+struct InjectionBounds {
+  int steps = 1, units = 1;
+  Type grads = Type::f32;
+  std::vector<std::string_view> stages;
+};
+void check_injection(const Injection& injection, const InjectionBounds& bounds);
+
+// How often each injection struck on this rank, in their order.
+using FiredCounts = std::vector<std::shared_ptr<std::atomic<int>>>;
+FiredCounts no_strikes(size_t injections);
+
+// Faults of one rank in one stage; `fired` has a count for each injection.
 Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
-                   const Recipe& recipe, std::shared_ptr<std::atomic<int>> fired);
+                   const Recipe& recipe, const FiredCounts& fired);
 
 // Kinds with one line of explanation and exit code each, for --help and README's test.
 struct FaultRow {

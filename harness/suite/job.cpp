@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "harness/report/environment.hpp"
 #include "harness/theory/memory.hpp"
@@ -95,24 +96,70 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.hash_case = hash_case(job);
 }
 
-// The largest stage's peak on every local rank must fit what is free here. The reference runs before the
-// stages and needs less than four ddp ranks' states.
+// What the reference holds on rank 0's host while it runs alone: parameters, masters and moments, the
+// gradients that its sums keep at once (about log2 M + 1 whole ones, and the one being computed), and the
+// model's own memory.
+Bytes reference_need(const Job& job, const Layout& layout, const RunFacts& facts) {
+  const auto depth = std::bit_width(static_cast<unsigned>(job.training.batching.micro_batches));
+  const Bytes state = size_of(job.training.recipe.params) + Bytes{12} + Bytes{4} * (depth + 1);
+  return layout.parameters() * state + theory::total(facts.constant);
+}
+
+// The stages' peaks on every local rank, and before them the reference, must fit what is free here.
 void check_memory(const Job& job) {
   const Layout layout(model_units(job.model), job.world);
   const Bytes free = available_memory();
   const int here = local_ranks(job.world);
+  if (free.n <= 0) return;
+  const auto refuse = [&](std::string_view who, Bytes need) {
+    fail(Exit::unavailable,
+         fmt::format(
+             "memory: {} {} bytes on this host, and {} are free; fewer ranks, a smaller model or a smaller "
+             "micro-batch fits",
+             who, need.n, free.n));
+  };
   for (const StageRow* row : job.rows) {
     const RunFacts facts = facts_of(job.stage_run(*row), layout);
     const Bytes peak =
         theory::total(theory::held_per_step(facts.stage, layout, job.training, job.algorithm, facts.constant)
                           .at(Point::step_peak));
-    if (free.n > 0 && peak * here > free) {
-      fail(Exit::memory,
-           fmt::format("stage {}: the ledger says {} bytes a rank, {} bytes for the {} ranks of this "
-                       "host, and {} bytes are free; fewer ranks, a smaller model or micro-batch fits",
-                       row->name(), peak.n, (peak * here).n, here, free.n));
+    if (peak * here > free) {
+      refuse(fmt::format("the ledger of stage {} says {} bytes a rank; its {} ranks need", row->name(),
+                         peak.n, here),
+             peak * here);
+    }
+    if (const Bytes need = reference_need(job, layout, facts); need > free)
+      refuse("the reference needs about", need);
+  }
+}
+
+// Micro-batches must differ, or ranks that took each other's would not be noticed.
+void check_distinct(const Job& job) {
+  if (!job.corpus) return;
+  constexpr int kStepsLookedAt = 3;
+  for (int step = 0; step < std::min(job.steps, kStepsLookedAt); ++step) {
+    std::map<std::vector<int32_t>, int> seen;
+    for (int number = 0; number < job.training.batching.micro_batches; ++number) {
+      MicroBatch tokens =
+          job.corpus->micro_batch(job.training.seed, step, number, job.shape.batch, job.shape.sequence);
+      const auto [at, fresh] = seen.try_emplace(std::move(tokens.inputs), number);
+      if (fresh) continue;
+      fail(Exit::usage,
+           fmt::format("data {}: micro-batches {} and {} of step {} hold the same tokens, so that a rank "
+                       "that takes the wrong one would go unnoticed; a longer text or another --seed is "
+                       "needed",
+                       job.corpus->name(), at->second, number, step));
     }
   }
+}
+
+void check_injections(const Job& job) {
+  InjectionBounds bounds;
+  bounds.steps = job.steps;
+  bounds.units = static_cast<int>(model_units(job.model).size());
+  bounds.grads = job.training.recipe.grads;
+  for (const StageRow* row : job.rows) bounds.stages.push_back(row->name());
+  for (const Injection& injection : job.injections) check_injection(injection, bounds);
 }
 
 }  // namespace
@@ -174,7 +221,7 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   if (job.model.architecture == Architecture::gpt) {
     job.corpus = options.data.empty()
                      ? Corpus::synthetic(options.seed, kSyntheticCorpusLength, job.model.vocabulary)
-                     : Corpus::from_file(options.data, job.shape.sequence);
+                     : Corpus::from_file(options.data, job.shape.rows());
   }
   if (options.stages.empty()) {
     for (const StageRow& row : stages()) job.rows.push_back(&row);
@@ -186,7 +233,10 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   job.steps = options.steps;
   job.timeout_s = options.timeout_s;
   for (const std::string& text : options.inject) job.injections.push_back(parse_injection(text, world));
+  check_injections(job);
+  check_distinct(job);
   describe(job, options, transport);
+  job.threads_asked = options.threads;
   check_memory(job);
   return job;
 }
@@ -198,41 +248,56 @@ std::string agreement_of(const Job& job) {
       "hash {}, "
       "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, seed {}, clip {}, lr {}, "
       "betas {} {}, "
-      "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, injected '{}', stages",
+      "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, kernel threads asked "
+      "for {}, injected '{}', stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
       s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
       s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.bucket_bytes,
-      s.prefetch, s.overlap, s.injected);
+      s.prefetch, s.overlap, job.threads_asked, s.injected);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   return text;
 }
 
 std::string hash_case(const Job& job) {
   const Batching& batching = job.training.batching;
-  std::vector<Arithmetic> distinct;
-  bool global = job.training.recipe.grads == Type::f32;
-  for (const StageRow* row : job.rows) {
-    global = global && equals_global_fold(row->promise.reduction, batching);
-    const Arithmetic arithmetic = job.arithmetic_of(*row);
-    if (std::ranges::find(distinct, arithmetic) == distinct.end()) distinct.push_back(arithmetic);
+  const bool fp32 = job.training.recipe.grads == Type::f32;
+  // Sums of the synthetic model's k/8, |k| ≤ 8, are exact while M·8 fits the gradient type's significand.
+  if (job.model.architecture == Architecture::synthetic &&
+      batching.micro_batches * 8 <= (fp32 ? 1 << 24 : 1 << 8)) {
+    return fmt::format(
+        "one hash, of any stage and any number of ranks that divides M = {}: sums of this model's "
+        "gradients are exact",
+        batching.micro_batches);
   }
-  if (global) {
+  const auto all_global = [&](int world) {
+    return std::ranges::all_of(job.rows, [&](const StageRow* row) {
+      return equals_global_fold(row->promise.reduction,
+                                {.world = world, .micro_batches = batching.micro_batches});
+    });
+  };
+  if (fp32 && all_global(batching.world)) {
     std::string worlds;
-    for (int n = 1; n <= batching.micro_batches; n *= 2) {
-      if (batching.micro_batches % n == 0) worlds += fmt::format("{}{}", n == 1 ? "" : ", ", n);
+    for (int n = 1; n <= batching.micro_batches; ++n) {
+      if (batching.micro_batches % n == 0 && all_global(n))
+        worlds += fmt::format("{}{}", worlds.empty() ? "" : ", ", n);
     }
     return fmt::format(
-        "one hash, of one device alone: every stage equals the fold over all M = {} micro-batches, and "
-        "ends on it at N = {} too",
+        "one hash, of one device alone: every stage asked for equals the fold over all M = {} "
+        "micro-batches, here and at N = {}",
         batching.micro_batches, worlds);
+  }
+  std::vector<Arithmetic> distinct;
+  for (const StageRow* row : job.rows) {
+    const Arithmetic arithmetic = job.arithmetic_of(*row);
+    if (std::ranges::find(distinct, arithmetic) == distinct.end()) distinct.push_back(arithmetic);
   }
   if (distinct.size() == 1) {
     return fmt::format("one hash for these stages; it belongs to this layout: N = {}, A = {}, {}",
                        batching.world, batching.micro_steps(), name_of(job.algorithm));
   }
   return fmt::format(
-      "{} hashes, which belong to this layout (N = {}, A = {}, {}): stages that accumulate first and "
-      "stages that reduce every micro-step add in different orders; each has its own reference",
+      "{} references, whose hashes belong to this layout (N = {}, A = {}, {}): stages that accumulate "
+      "first and stages that reduce every micro-step add in different orders",
       distinct.size(), batching.world, batching.micro_steps(), name_of(job.algorithm));
 }
 

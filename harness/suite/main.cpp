@@ -2,38 +2,34 @@
 // every rank.
 #include <cstdio>
 #include <exception>
-#include <type_traits>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "harness/suite/command_line.hpp"
+#include "harness/suite/launched.hpp"
 #include "harness/transport/transport.hpp"
 
 namespace {
 
-// A launched rank whose options are wrong must not leave the others waiting for it.
-zp::Invocation parse(const std::vector<std::string>& args, const zp::Launch& launch) {
-  try {
-    return zp::parse_command_line(args, launch);
-  } catch (const zp::Error& error) {
-    if (!args.empty() && args.front() == "verify") zp::fail_on_every_rank(error);
-    throw;
-  }
-}
-
 zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
-  const zp::Invocation invocation = parse(args, launch);
-  return std::visit(
-      [&](const auto& asked) {
-        using Asked = std::decay_t<decltype(asked)>;
-        if constexpr (std::is_same_v<Asked, zp::VerifyOptions>) {
-          return zp::verify(asked);
-        } else if constexpr (std::is_same_v<Asked, zp::PlanOptions>) {
-          return zp::plan(asked);
-        } else {
-          if (launch.rank == 0) std::fputs(asked.text.c_str(), stdout);
-          return zp::Exit::pass;
-        }
-      },
-      invocation);
+  const std::string command = args.empty() ? "" : args.front();
+  std::optional<zp::Error> problem;
+  zp::Invocation invocation;
+  try {
+    invocation = zp::parse_command_line(args, launch);
+  } catch (const zp::Error& error) {
+    problem = error;
+  }
+  if (!problem) {
+    if (const auto* options = std::get_if<zp::VerifyOptions>(&invocation)) return zp::verify(*options);
+  }
+  return zp::run_on_first_rank(command, problem, [&] {
+    if (const auto* options = std::get_if<zp::PlanOptions>(&invocation)) return zp::plan(*options);
+    std::fputs(std::get<zp::Print>(invocation).text.c_str(), stdout);
+    return zp::Exit::pass;
+  });
 }
 
 }  // namespace
@@ -51,6 +47,10 @@ int main(int argc, char** argv) {
     exit = error.code();
   } catch (const std::exception& error) {
     say(error.what());
+  }
+  if (std::fflush(stdout) != 0 && exit == zp::Exit::pass) {
+    say("standard output cannot be written");
+    exit = zp::Exit::usage;
   }
   zp::end_processes(exit);
 }

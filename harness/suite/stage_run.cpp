@@ -128,7 +128,7 @@ StageResult run_steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer)
           compare_elements({.stage = result.stage, .step = step, .suspect = suspect, .replay = run.replay},
                            trainer, *endpoint.control);
       std::vector<std::string>& lines = result.verdicts[static_cast<size_t>(Claim::bits)].evidence;
-      lines.insert(lines.begin(), line);
+      lines.insert(lines.empty() ? lines.end() : lines.begin() + 1, line);
     }
     break;
   }

@@ -6,14 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
+#include <mutex>
 #include <optional>
+#include <variant>
 
+#include "harness/base/archive.hpp"
 #include "harness/report/environment.hpp"
 #include "harness/report/progress.hpp"
 #include "harness/report/record.hpp"
 #include "harness/report/tables.hpp"
 #include "harness/suite/job.hpp"
+#include "harness/suite/launched.hpp"
 #include "harness/suite/reference_run.hpp"
 
 namespace zp {
@@ -28,50 +31,8 @@ const TransportRow& transport_named(const std::string& name) {
   fail(Exit::usage, "--transport: '" + name + "' is no transport; there are " + known);
 }
 
-struct Ranks {
-  const TransportRow* row = nullptr;
-  int world = 1;
-};
-
-// Which ranks there are: the launcher's processes, or threads of this one.
-Ranks ranks_of_run(const VerifyOptions& options) {
-  const int launched = launched_world();
-  Ranks where;
-  where.row =
-      &transport_named(options.transport.empty() ? (launched > 0 ? "mpi" : "threads") : options.transport);
-  if (where.row->name == "mpi") {
-    where.world = std::max(launched, 1);
-    if (options.ranks != 0 && options.ranks != where.world) {
-      fail(Exit::usage,
-           fmt::format("--ranks {}: the launcher started {}; leave --ranks out under mpirun or srun",
-                       options.ranks, where.world));
-    }
-    return where;
-  }
-  if (launched > 1) {
-    fail(Exit::usage,
-         fmt::format("--transport {}: {} processes were launched and each would believe it is alone; "
-                     "use mpi, or start one process with --ranks",
-                     where.row->name, launched));
-  }
-  where.world = options.ranks == 0 ? kDefaultRanks : options.ranks;
-  return where;
-}
-
-// Throws the first rank's problem on every rank, and says whose it is unless all have it.
-void share_problem(const std::optional<Error>& problem, Control& control) {
-  const std::string mine =
-      problem ? std::to_string(static_cast<int>(problem->code())) + " " + problem->what() : "";
-  const std::vector<std::string> all = control.all_gather(mine);
-  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
-  if (first == all.end()) return;
-  const std::string text = first->substr(first->find(' ') + 1);
-  const bool of_all = std::ranges::count(all, *first) == std::ssize(all);
-  fail(static_cast<Exit>(std::stoi(*first)),
-       of_all ? text : fmt::format("rank {}: {}", first - all.begin(), text));
-}
-
-void agree(const Job& job, Control& control) {
+// What ranks must have in common before they begin; none where they have.
+std::optional<Error> disagreement(const Job& job, Control& control) {
   const std::vector<std::string> all = control.all_gather(agreement_of(job));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
@@ -79,12 +40,22 @@ void agree(const Job& job, Control& control) {
     const auto at = static_cast<size_t>(a - all[0].begin());
     const size_t from = all[0].rfind(',', at) == std::string::npos ? 0 : all[0].rfind(',', at) + 2;
     const auto part = [from](const std::string& text) {
-      return text.substr(std::min(from, text.size()), 60);
+      const std::string rest = text.substr(std::min(from, text.size()));
+      return rest.substr(0, std::min(rest.find(','), size_t{80}));
     };
-    fail(Exit::usage,
-         fmt::format("ranks were started with different options: rank 0 has '{}', rank {} has '{}'",
-                     part(all[0]), rank, part(all[rank])));
+    return Error(Exit::usage,
+                 fmt::format("ranks were started with different options: rank 0 has '{}', rank {} has '{}'",
+                             part(all[0]), rank, part(all[rank])));
   }
+  return std::nullopt;
+}
+
+// Kernel threads that every rank's host has: hosts may differ in cores, ranks of a run must not.
+int least_threads(int mine, Control& control) {
+  int least = mine;
+  for (const std::string& text : control.all_gather(std::to_string(mine)))
+    least = std::min(least, std::stoi(text));
+  return least;
 }
 
 // Lowest code of the refuted claims.
@@ -104,50 +75,51 @@ Exit exit_of(const std::vector<StageResult>& stages) {
 class Verification {
  public:
   Verification(const VerifyOptions& options, const Job& job, RunResult& result)
-      : options_(options), job_(job), result_(result) {}
+      : options_(options), job_(job), result_(result), fired_(no_strikes(job.injections.size())) {}
 
-  void run(Endpoint& endpoint) {
+  // The code on every rank, or what all ranks throw.
+  std::variant<Exit, Error> run(Endpoint& endpoint) {
     Control& control = *endpoint.control;
-    agree(job_, control);
+    if (const auto problem = disagreement(job_, control)) return *problem;
+    threads_ = least_threads(job_.threads, control);
     const bool first = control.rank() == 0;
+    if (first) result_.settings.threads = threads_;
     Progress progress(first ? Progress::Display::automatic : Progress::Display::off);
+    const std::vector<ReferenceRun> references = run_references(control, progress);
+    for (size_t i = 0; i < job_.rows.size(); ++i) {
+      StageResult stage = run_row(*job_.rows[i], references, endpoint, [&](int step) {
+        progress.show(fmt::format("stage {} ({} of {}): step {} of {}", job_.rows[i]->name(), i + 1,
+                                  job_.rows.size(), step + 1, job_.steps));
+      });
+      if (!first) continue;
+      result_.stages.push_back(std::move(stage));
+      result_.exit = exit_of(result_.stages);
+      record();
+    }
+    if (const auto problem = unfired(control)) return *problem;
+    return static_cast<Exit>(
+        std::stoi(control.broadcast(first ? std::to_string(static_cast<int>(result_.exit)) : "")));
+  }
+
+ private:
+  std::vector<ReferenceRun> run_references(Control& control, Progress& progress) {
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<ReferenceRun> references =
-        run_references(job_, control, [&](const std::string& text) { progress.show(text); });
-    if (first) {
+    std::vector<ReferenceRun> references =
+        zp::run_references(job_, control, [&](const std::string& text) { progress.show(text); });
+    if (control.rank() == 0) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       result_.reference_time_s = took.count();
       for (const ReferenceRun& reference : references)
         result_.reference_hash.push_back(reference.final_hash());
     }
-    auto fired = std::make_shared<std::atomic<int>>(0);
-    for (size_t i = 0; i < job_.rows.size(); ++i) {
-      StageResult stage = run_row(*job_.rows[i], references, endpoint, fired, [&](int step) {
-        progress.show(fmt::format("stage {} ({} of {}): step {} of {}", job_.rows[i]->name(), i + 1,
-                                  job_.rows.size(), step + 1, job_.steps));
-      });
-      if (first) {
-        result_.stages.push_back(std::move(stage));
-        result_.exit = exit_of(result_.stages);
-        result_.settings.end_time = utc_now();
-        if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
-      }
-    }
-    check_fired(control, *fired);
-    // Every rank learns the outcome before rank 0 prints.
-    outcome_ = from_code(control.broadcast(first ? std::to_string(static_cast<int>(result_.exit)) : ""));
+    return references;
   }
 
-  Exit outcome() const { return outcome_; }
-
- private:
-  static Exit from_code(const std::string& text) { return static_cast<Exit>(std::stoi(text)); }
-
   StageResult run_row(const StageRow& row, const std::vector<ReferenceRun>& references, Endpoint& endpoint,
-                      const std::shared_ptr<std::atomic<int>>& fired,
                       const std::function<void(int)>& progress) {
     const Arithmetic arithmetic = job_.arithmetic_of(row);
     StageRun run = job_.stage_run(row);
+    run.kernels.threads = threads_;
     run.reference = &reference_of(references, arithmetic).steps;
     run.progress = progress;
     run.replay = [this, &arithmetic, &endpoint](int step, HashKind kind, int tensor) {
@@ -155,75 +127,89 @@ class Verification {
     };
     if (!job_.injections.empty()) {
       run.faults =
-          make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.recipe, fired);
+          make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.recipe, fired_);
     }
     return run_stage(run, endpoint);
   }
 
-  void check_fired(Control& control, int fired) const {
-    if (job_.injections.empty()) return;
-    int64_t total = 0;
-    for (const std::string& text : control.all_gather(std::to_string(fired))) total += std::stoll(text);
-    if (total == 0) {
-      fail(Exit::usage, "--inject " + job_.settings.injected +
-                            ": the fault never fired; name a step, stage, rank or unit where it can strike");
+  void record() {
+    result_.settings.end_time = utc_now();
+    if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
+  }
+
+  // The first injection that never struck on any rank.
+  std::optional<Error> unfired(Control& control) const {
+    if (job_.injections.empty()) return std::nullopt;
+    std::vector<int> mine;
+    for (const auto& count : fired_) mine.push_back(*count);
+    std::vector<int64_t> total(mine.size());
+    for (const std::string& text : control.all_gather(to_bytes(mine))) {
+      const auto theirs = from_bytes<std::vector<int>>(text);
+      for (size_t i = 0; i < total.size(); ++i) total[i] += theirs[i];
     }
+    const auto never = std::ranges::find(total, 0);
+    if (never == total.end()) return std::nullopt;
+    return Error(Exit::usage,
+                 "--inject " + job_.injections[static_cast<size_t>(never - total.begin())].text +
+                     ": the fault never fired; name a step, stage, rank or unit where it can strike");
   }
 
   const VerifyOptions& options_;
   const Job& job_;
   RunResult& result_;
-  Exit outcome_ = Exit::internal;
+  int threads_ = 1;    // of kernels, the same on every rank
+  FiredCounts fired_;  // of this rank
 };
 
-// What was measured before an error is not lost.
-void show(const RunResult& result) {
+// What was measured before an error is not lost, and ends with that error's code.
+void show_and_record(const VerifyOptions& options, RunResult& result, const std::optional<Error>& error) {
   if (result.stages.empty()) return;
+  if (error) {
+    result.exit = error->code();
+    result.error = error->what();
+    if (!options.out.empty()) write_records(options.out, Existing::overwrite, result);
+  }
   fmt::print("{}", verdict_table(result));
-  std::fflush(stdout);
 }
 
 }  // namespace
 
-void fail_on_every_rank(const Error& problem) {
-  constexpr double kPatience = 10.0;  // seconds; the others may have failed in the same way before they wait
-  const int world = launched_world();
-  if (world > 1) {
-    transport_named("mpi").run(world, kPatience,
-                               [&](Endpoint& endpoint) { share_problem(problem, *endpoint.control); });
-  }
-  throw problem;
-}
-
 Exit verify(const VerifyOptions& options) {
-  const Ranks where = ranks_of_run(options);
+  const TransportRow& row = transport_named(options.transport);
   std::optional<Job> job;
   std::optional<Error> problem;
   try {
-    job = resolve(options, where.world, where.row->name);
+    job = resolve(options, options.ranks, row.name);
   } catch (const Error& error) {
     problem = error;
   }
   // What only one process finds wrong must end all of them; threads share one resolution.
-  if (problem && where.row->name == "threads") throw *problem;
+  if (problem && row.name == "threads") throw *problem;
   RunResult result;
   if (job) result.settings = job->settings;
-  std::atomic<int> outcome = static_cast<int>(Exit::internal);
   std::atomic<bool> first = false;
+  std::mutex mutex;
+  Exit exit = Exit::internal;
+  std::optional<Error> error;
   try {
-    where.row->run(where.world, options.timeout_s, [&](Endpoint& endpoint) {
+    row.run(options.ranks, options.timeout_s, [&](Endpoint& endpoint) {
       if (endpoint.control->rank() == 0) first = true;
-      share_problem(problem, *endpoint.control);
-      Verification verification(options, *job, result);
-      verification.run(endpoint);
-      outcome = static_cast<int>(verification.outcome());
+      std::variant<Exit, Error> outcome = Exit::internal;
+      if (const auto found = shared_problem("verify", problem, *endpoint.control)) {
+        outcome = *found;
+      } else {
+        outcome = Verification(options, *job, result).run(endpoint);
+      }
+      const std::lock_guard lock(mutex);
+      if (const auto* failed = std::get_if<Error>(&outcome)) error = *failed;
+      if (const auto* code = std::get_if<Exit>(&outcome)) exit = *code;
     });
-  } catch (const Error&) {
-    if (first) show(result);
-    throw;
+  } catch (const Error& thrown) {
+    error = thrown;
   }
-  if (first) show(result);
-  return static_cast<Exit>(outcome.load());
+  if (first) show_and_record(options, result, error);
+  if (error) throw *error;
+  return exit;
 }
 
 }  // namespace zp

@@ -43,10 +43,6 @@ struct VerifyOptions {
 
 inline constexpr int kDefaultRanks = 4;
 
-// For a process that was launched among others and cannot even say what to verify: shares `problem` with the
-// ranks that wait in verify(), and throws the first rank's problem. Without a launcher it throws `problem`.
-[[noreturn]] void fail_on_every_rank(const Error& problem);
-
 // Runs on every rank (process); only the process of rank 0 prints. Returns the exit code, the same on every
 // rank. Throws Error for what cannot run.
 Exit verify(const VerifyOptions& options);

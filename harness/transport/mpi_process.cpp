@@ -87,16 +87,15 @@ void end_processes(Exit code) {
   std::fflush(nullptr);
   if (transport::mpi_given_up()) _exit(static_cast<int>(code));
   if (transport::mpi_runs()) {
-    if (code != Exit::pass) {
-      // mpirun ends the job when its first process has ended with an error; the others still end with their
-      // own code.
-      std::signal(SIGTERM, SIG_IGN);
-      // MPI_Finalize waits for every rank; one that hangs must not hold the others.
-      std::thread([code] {
-        std::this_thread::sleep_for(std::chrono::seconds(5));
-        _exit(static_cast<int>(code));
-      }).detach();
-    }
+    // mpirun ends the job when its first process has ended with an error; the others still end with their own
+    // code.
+    if (code != Exit::pass) std::signal(SIGTERM, SIG_IGN);
+    // MPI_Finalize waits for every rank; one that hangs must not hold the others.
+    const std::chrono::seconds patience(code == Exit::pass ? 60 : 5);
+    std::thread([code, patience] {
+      std::this_thread::sleep_for(patience);
+      _exit(static_cast<int>(code == Exit::pass ? Exit::timeout : code));
+    }).detach();
     MPI_Finalize();
   }
   std::exit(static_cast<int>(code));

@@ -36,8 +36,9 @@ int launched_world() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (const int world = number(name); world > 0) return world;
   }
-  const int tasks = number("SLURM_STEP_NUM_TASKS");
-  return tasks > 1 ? tasks : 0;
+  if (const int tasks = number("SLURM_STEP_NUM_TASKS"); tasks > 1) return tasks;
+  // A launcher that names ranks but no size: MPI itself says how many there are when it starts.
+  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr ? 1 : 0;
 }
 
 }  // namespace zp
