@@ -33,7 +33,8 @@ std::vector<Case> cases() {
 
 std::vector<Cuts> cuts_of(int world) {
   const auto cut = [world](auto length_at) {
-    Cuts cuts{.at = {{0}}};
+    Cuts cuts;
+    cuts.at = {{0}};
     for (int p = 0; p < world; ++p) cuts.at.push_back(cuts.at.back() + Elements{length_at(p)});
     return cuts;
   };
@@ -296,6 +297,36 @@ TEST_P(EveryTransport, OrdersAccessesAndCollectivesByTheirBuffers) {
     for (int64_t i = 0; i < cuts.whole().n; ++i)
       ASSERT_EQ(whole.all().read<float>()[i], static_cast<float>(total)) << "element " << i;
     rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
+  });
+}
+
+// Two buckets of one buffer at once, and a rest that no bucket holds.
+TEST_P(EveryTransport, MovesBucketsOfEverySliceAndNothingElse) {
+  on_every_rank([&](TestRig& rig, const Places&) {
+    const int world = GetParam().on.world;
+    const int64_t slice = world <= 4 ? 66001 : 9001;
+    for (const Type type : {Type::f32, Type::bf16}) {
+      Cuts cuts = Cuts::equal(world, {slice});
+      std::vector<Range> buckets{{{0}, {5}}, {{5}, {slice - 3}}};
+      Buffer whole = rig.device->acquire(Category::grads, type, cuts.whole());
+      fill(whole.all(), rig.transport->place());
+      for (const Range& bucket : buckets) {
+        cuts.within = bucket;
+        rig.transport->all_reduce({whole.all(), cuts, 3.0F, {Purpose::reduce_grads, 0, "a"}});
+      }
+      Buffer untouched = rig.device->acquire(Category::grads, type, {1});
+      for (int64_t i = 0; i < cuts.whole().n; ++i) {
+        plain::put(untouched.all(), 0, rig.transport->place(), i);
+        const uint64_t expected = i % slice < slice - 3
+                                      ? plain::sum_bits(GetParam().algorithm, type, type, world, i, 3.0F)
+                                      : plain::bits_of(untouched.all(), 0);
+        ASSERT_EQ(plain::bits_of(whole.all(), i), expected) << name_of(type) << " element " << i;
+      }
+      int64_t bytes = 0;
+      for (const auto& [rank, traffic] : rig.link.sent) bytes += traffic.bytes;
+      EXPECT_EQ(bytes, 2 * (world - 1) * (slice - 3) * size_of(type).n);
+      rig.link.sent.clear();
+    }
   });
 }
 

@@ -34,11 +34,11 @@ TEST(Halving, ExchangesTheLargestRangesWithTheFarthestPlace) {
   const auto rounds = transport::reduce_rounds(Algorithm::halving, Cuts::equal(4, {10}), 1);
   ASSERT_EQ(rounds.size(), 2U);
   EXPECT_EQ(rounds[0][0].place, 3);
-  EXPECT_EQ(rounds[0][0].sent, (Range{{20}, {40}}));
-  EXPECT_EQ(rounds[0][0].received, (Range{{0}, {20}}));
+  EXPECT_EQ(rounds[0][0].sent, (std::vector<Range>{{{20}, {40}}}));
+  EXPECT_EQ(rounds[0][0].received, (std::vector<Range>{{{0}, {20}}}));
   EXPECT_EQ(rounds[1][0].place, 0);
-  EXPECT_EQ(rounds[1][0].sent, (Range{{0}, {10}}));
-  EXPECT_EQ(rounds[1][0].received, (Range{{10}, {20}}));
+  EXPECT_EQ(rounds[1][0].sent, (std::vector<Range>{{{0}, {10}}}));
+  EXPECT_EQ(rounds[1][0].received, (std::vector<Range>{{{10}, {20}}}));
 }
 
 TEST(Tags, TellSequencesAndTensorsApartWithinWhatTheLibraryAllows) {

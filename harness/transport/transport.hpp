@@ -189,6 +189,7 @@ class Control {
 //   - N = 1: one call of one input ("divide"); none when divisor is 1 and `mine` lies in `whole`.
 //
 // With equal slices (N-1)·L bytes are added whatever the algorithm; an empty own slice adds nothing (direct).
+// The bucket of h slices is h runs, not one: each is rounded up to messages and pieces by itself.
 
 // Design 3.4: halving where world is a power of two and gradients travel in fp32 or int64, otherwise direct.
 Algorithm default_algorithm(int world, Type wire);
