@@ -111,6 +111,20 @@ StepEvidence MadeRun::evidence_of(int rank) const {
     step.log.push_back({sequence++, c.operation, c.purpose, c.type, c.count, c.tensor});
   }
   step.held = theory::held_per_step(facts.stage, layout, training, facts.algorithm, facts.constant);
+  const auto in_uses = theory::held_in_uses(facts.stage, layout, training, facts.algorithm, facts.constant);
+  for (const Visit& visit : fold_visits(training.batching.micro_steps())) {
+    for (size_t at = 0; at < in_uses.size(); ++at) {
+      const Use use = uses(layout)[at];
+      step.held_in_use.push_back({.micro_step = visit.element,
+                                  .unit = use.unit,
+                                  .backward = use.pass == Pass::backward,
+                                  .most = in_uses[at].most,
+                                  .after = in_uses[at].after});
+    }
+  }
+  for (const auto& [category, acquired] : theory::acquired_per_step(facts.stage, layout, training)) {
+    step.acquired[category] = {acquired.calls, acquired.bytes};
+  }
   theory::WorkLines micro_batch;
   for (const auto& [kernel, work] : facts.work_per_micro_batch) {
     micro_batch[kernel] = {work.calls, work.elements};

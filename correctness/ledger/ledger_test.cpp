@@ -37,12 +37,12 @@ TEST(Ledger, KeepsTheLargestMomentOfAllBackwardPassesOfAStep) {
   const Buffer early = device->acquire(Category::gathered, Type::f32, {100});  // larger, but not in backward
   Buffer big = device->acquire(Category::gathered, Type::f32, {1000});
   big.drop();
-  ledger.enter_backward();
+  ledger.enter_use(0, {.unit = 0, .pass = Pass::backward});
   { const Buffer first = device->acquire(Category::bucket, Type::f32, {30}); }
-  ledger.leave_backward();
-  ledger.enter_backward();
+  ledger.leave_uses();
+  ledger.enter_use(1, {.unit = 0, .pass = Pass::backward});
   { const Buffer second = device->acquire(Category::bucket, Type::f32, {20}); }
-  ledger.leave_backward();
+  ledger.leave_uses();
   const StepEvidence evidence = ledger.end_step();
   EXPECT_EQ(evidence.step, 3);
   EXPECT_EQ(evidence.held.at(Point::backward_peak).at(Category::bucket), Bytes{120});
@@ -60,6 +60,67 @@ TEST(Ledger, APeakOfAnEarlierStepIsNotThisSteps) {
   ledger.begin_step(1);
   const Buffer little = device->acquire(Category::grads, Type::f32, {1});
   EXPECT_EQ(ledger.end_step().held.at(Point::step_peak).at(Category::grads), Bytes{4});
+}
+
+// 10 floats of params stand; each stretch then has its own largest of a category, below the step's peak.
+TEST(Ledger, KeepsTheMostOfEveryCategoryInEveryUseAndInTheRest) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  const auto take = [&](Category category, int64_t floats) {
+    return device->acquire(category, Type::f32, {floats});
+  };
+  const Buffer params = take(Category::params, 10);
+  ledger.begin_step(0);
+  { const Buffer early = take(Category::bucket, 7); }
+  ledger.enter_use(4, {.unit = 0, .pass = Pass::forward});
+  Buffer kept = take(Category::gathered, 20);
+  { const Buffer beside = take(Category::bucket, 5); }
+  ledger.enter_use(4, {.unit = 1, .pass = Pass::forward});
+  kept.drop();
+  { const Buffer after_it = take(Category::gathered, 3); }
+  ledger.enter_use(4, {.unit = 1, .pass = Pass::backward});
+  Buffer running = take(Category::bucket, 6);
+  { const Buffer large = take(Category::workspace, 1000); }
+  ledger.leave_uses();
+  running.drop();
+  { const Buffer late = take(Category::gathered, 2); }
+  const StepEvidence step = ledger.end_step();
+
+  const auto held = [](int64_t gathered, int64_t bucket, int64_t workspace) {
+    HeldMap map{{Category::params, {40}}};
+    if (gathered > 0) map[Category::gathered] = {gathered * 4};
+    if (bucket > 0) map[Category::bucket] = {bucket * 4};
+    if (workspace > 0) map[Category::workspace] = {workspace * 4};
+    return map;
+  };
+  EXPECT_EQ(step.held.at(Point::forward_most), held(20, 5, 0));
+  EXPECT_EQ(step.held.at(Point::backward_most), held(0, 6, 1000));
+  EXPECT_EQ(step.held.at(Point::rest_most), held(2, 7, 0));
+  ASSERT_EQ(step.held_in_use.size(), 3U);
+  EXPECT_EQ(step.held_in_use[0].most, held(20, 5, 0));
+  EXPECT_EQ(step.held_in_use[0].after, held(20, 0, 0));
+  EXPECT_EQ(step.held_in_use[1].most, held(20, 0, 0));
+  EXPECT_EQ(step.held_in_use[1].after, held(0, 0, 0));
+  EXPECT_EQ(step.held_in_use[2].most, held(0, 6, 1000));
+  EXPECT_EQ(step.held_in_use[2].after, held(0, 6, 0));
+  EXPECT_EQ(step.held_in_use[2].micro_step, 4);
+  EXPECT_EQ(step.held_in_use[2].unit, 1);
+  EXPECT_TRUE(step.held_in_use[2].backward);
+  EXPECT_FALSE(step.held_in_use[1].backward);
+}
+
+TEST(Ledger, CountsWhatAStepAcquiresHoweverBriefly) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  const Buffer before = device->acquire(Category::params, Type::f32, {10});
+  ledger.begin_step(0);
+  for (int i = 1; i <= 3; ++i) device->acquire(Category::bucket, Type::bf16, {i});
+  const StepEvidence first = ledger.end_step();
+  EXPECT_EQ(first.acquired, (std::map<Category, Acquired>{{Category::bucket, {3, {12}}}}));
+  ledger.begin_step(1);
+  EXPECT_TRUE(ledger.end_step().acquired.empty());
 }
 
 TEST(Ledger, CountsKernelCallsAndTheirElements) {

@@ -26,5 +26,6 @@ const Kernel* as(const kernels::Call& call) {
 
 std::vector<Case> gradient_mutants();
 std::vector<Case> traffic_mutants();
+std::vector<Case> holding_mutants();
 
 }  // namespace zp::mutants

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
 #include "correctness/theory/shapes.hpp"
 #include "harness/base/check.hpp"
@@ -15,12 +15,17 @@
 namespace zp::theory {
 namespace {
 
-// What is held now, and the moments of the largest totals.
+// What is held now, the moments of the largest totals, and each category's largest since reset_most().
 class Meter {
  public:
   void acquire(Category category, int64_t bytes) {
     now_[category] += {bytes};
     if (now_[category].n == 0) now_.erase(category);
+    if (bytes > 0) {
+      most_[category] = std::max(most_[category], now_[category]);
+      ++acquired_[category].calls;
+      acquired_[category].bytes += {bytes};
+    }
     if (total(now_) > total(step_peak_)) step_peak_ = now_;
     if (in_backward_ && total(now_) > total(backward_peak_)) backward_peak_ = now_;
   }
@@ -28,7 +33,12 @@ class Meter {
   void begin_step() {
     step_peak_ = now_;
     backward_peak_.clear();
+    acquired_.clear();
+    reset_most();
   }
+  void reset_most() { most_ = now_; }
+  const HeldLines& most() const { return most_; }
+  const std::map<Category, Acquired>& acquired() const { return acquired_; }
   void enter_backward() {
     in_backward_ = true;
     if (total(now_) > total(backward_peak_)) backward_peak_ = now_;
@@ -39,13 +49,24 @@ class Meter {
   const HeldLines& backward_peak() const { return backward_peak_; }
 
  private:
-  HeldLines now_, step_peak_, backward_peak_;
+  HeldLines now_, step_peak_, backward_peak_, most_;
+  std::map<Category, Acquired> acquired_;
   bool in_backward_ = false;
 };
 
+void raise_each(HeldLines& most, const HeldLines& moment) {
+  for (const auto& [category, bytes] : moment) most[category] = std::max(most[category], bytes);
+}
+
+struct Simulated {
+  HeldPoints points;
+  std::vector<HeldInUse> uses;  // of every micro-step in turn
+  std::map<Category, Acquired> acquired;
+};
+
 // A step by the hooks of the table in design 2, stage by stage, as a strategy would acquire and drop.
-HeldPoints simulate(const Stage& stage, const Layout& layout, const Training& training, int64_t transport,
-                    const HeldLines& constant) {
+Simulated simulate(const Stage& stage, const Layout& layout, const Training& training, int64_t transport,
+                   const HeldLines& constant) {
   const int64_t b_p = size_of(training.recipe.params).n;
   const int64_t b_g = size_of(training.recipe.grads).n;
   const int micro_steps = training.batching.micro_steps();
@@ -66,16 +87,23 @@ HeldPoints simulate(const Stage& stage, const Layout& layout, const Training& tr
   }
   if (micro_steps > 1) meter.acquire(Category::fold, most);
 
-  HeldPoints points;
-  points[Point::after_init] = meter.now();
+  Simulated result;
+  HeldPoints& points = result.points;
+  points[Point::after_init] = points[Point::rest_most] = meter.now();
   meter.begin_step();
   for (int step = 0; step < micro_steps; ++step) {
     bool backward = false;
     for (const Use& use : uses(layout)) {
       const int64_t padded = layout.unit(use.unit).padded.n;
+      const auto end_use = [&](Point most) {
+        raise_each(points[most], meter.most());
+        result.uses.push_back({.most = meter.most(), .after = meter.now()});
+        meter.reset_most();
+      };
       if (use.pass == Pass::forward) {
         if (sharded_params) meter.acquire(Category::gathered, padded * b_p);
         if (stage.name == "zero3") meter.drop(Category::gathered, padded * b_p);
+        end_use(Point::forward_most);
         continue;
       }
       if (!backward) {
@@ -87,13 +115,15 @@ HeldPoints simulate(const Stage& stage, const Layout& layout, const Training& tr
       if (sharded_grads) meter.acquire(Category::bucket, padded * b_g);
       if (sharded_grads) meter.drop(Category::bucket, padded * b_g);
       if (sharded_params) meter.drop(Category::gathered, padded * b_p);
+      end_use(Point::backward_most);
     }
     meter.leave_backward();
   }
   points[Point::after_reduction] = points[Point::after_step] = meter.now();
   points[Point::backward_peak] = meter.backward_peak();
   points[Point::step_peak] = meter.step_peak();
-  return points;
+  result.acquired = meter.acquired();
+  return result;
 }
 
 class EveryStage : public testing::TestWithParam<Stage> {};
@@ -121,9 +151,16 @@ TEST_P(EveryStage, HoldsWhatAStepAcquiresAndDoesNotDrop) {
           const Layout layout(units, turned(world));
           const Training training = training_of(world, micro_steps, recipe);
           const int64_t transport = 2 * 262144 * (world - 1);
-          EXPECT_EQ(held_per_step(GetParam(), layout, training, Algorithm::direct, constant),
-                    simulate(GetParam(), layout, training, transport, constant))
-              << "N " << world << ", A " << micro_steps << ", " << recipe.name;
+          SCOPED_TRACE("N " + std::to_string(world) + ", A " + std::to_string(micro_steps));
+          const Simulated step = simulate(GetParam(), layout, training, transport, constant);
+          EXPECT_EQ(held_per_step(GetParam(), layout, training, Algorithm::direct, constant), step.points);
+          EXPECT_EQ(acquired_per_step(GetParam(), layout, training), step.acquired);
+          const auto in_uses = held_in_uses(GetParam(), layout, training, Algorithm::direct, constant);
+          ASSERT_EQ(in_uses.size() * static_cast<size_t>(micro_steps), step.uses.size());
+          for (size_t at = 0; at < step.uses.size(); ++at) {
+            EXPECT_EQ(in_uses[at % in_uses.size()].most, step.uses[at].most) << at;
+            EXPECT_EQ(in_uses[at % in_uses.size()].after, step.uses[at].after) << at;
+          }
         }
       }
     }
@@ -185,6 +222,38 @@ TEST(Memory, OfZero3KeepIsAllParametersAfterForward) {
   EXPECT_EQ(points.at(Point::backward_peak).at(Category::gathered), Bytes{20});
   EXPECT_EQ(points.at(Point::backward_peak).at(Category::bucket), Bytes{40});
   EXPECT_FALSE(points.at(Point::after_reduction).contains(Category::gathered));
+}
+
+// Units of 10, 6 and 4 elements: zero3 gathers one use ahead, and reductions run beside what follows.
+TEST(Memory, OfAScheduleIsThisUseByUse) {
+  const Layout layout({unit_of("a", {{10}}), unit_of("b", {{6}}), unit_of("c", {{4}})}, 2, 1);
+  Training training = training_of(2, 2);
+  training.schedule = {.bucket = {}, .prefetch = 1, .overlap = Overlap::on};
+  const auto in_uses = held_in_uses(kZero3, layout, training, Algorithm::direct, {});
+  // Forward a b c, backward c b a; 2 bytes a gathered element, 4 of a gradient.
+  const std::vector<std::array<int64_t, 4>> expected{
+      // gathered and bucket: most, then after
+      {32, 0, 12, 0}, {20, 0, 8, 0}, {16, 0, 8, 0}, {20, 16, 12, 16}, {32, 40, 20, 24}, {20, 64, 0, 40}};
+  const auto of = [](const HeldLines& lines, Category category) {
+    return lines.contains(category) ? lines.at(category).n : 0;
+  };
+  ASSERT_EQ(in_uses.size(), expected.size());
+  for (size_t use = 0; use < expected.size(); ++use) {
+    const auto& [gathered, bucket, gathered_after, bucket_after] = expected[use];
+    EXPECT_EQ(of(in_uses[use].most, Category::gathered), gathered) << use;
+    EXPECT_EQ(of(in_uses[use].most, Category::bucket), bucket) << use;
+    EXPECT_EQ(of(in_uses[use].after, Category::gathered), gathered_after) << use;
+    EXPECT_EQ(of(in_uses[use].after, Category::bucket), bucket_after) << use;
+  }
+  const HeldPoints points = held_per_step(kZero3, layout, training, Algorithm::direct, {});
+  EXPECT_EQ(of(points.at(Point::forward_most), Category::gathered), 32);
+  EXPECT_EQ(of(points.at(Point::forward_most), Category::bucket), 0);
+  EXPECT_EQ(of(points.at(Point::backward_most), Category::bucket), 64);
+  EXPECT_EQ(of(points.at(Point::rest_most), Category::gathered), 0);
+  EXPECT_EQ(of(points.at(Point::rest_most), Category::bucket), 40);
+  const auto acquired = acquired_per_step(kZero3, layout, training);
+  EXPECT_EQ(acquired.at(Category::gathered), (Acquired{.calls = 12, .bytes = {2 * 2 * 20 * 2}}));
+  EXPECT_EQ(acquired.at(Category::bucket), (Acquired{.calls = 6, .bytes = {2 * 20 * 4}}));
 }
 
 TEST(Memory, RefusesABatchingOfAnotherWorld) {

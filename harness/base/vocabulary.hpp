@@ -76,17 +76,22 @@ constexpr std::string_view name_of(Algorithm algorithm) {
   return algorithm == Algorithm::halving ? "halving" : "direct";
 }
 
-// When the memory of a rank is looked at. Peaks are the moment of the largest total.
+// When the memory of a rank is looked at. Peaks are the moment of the largest total; `most` is each category
+// at its own largest, which need not be one moment.
 enum class Point {
   after_init,       // before the first step
   after_forward,    // of the step's last micro-step
   backward_peak,    // within the backward passes of the step, reductions included
   after_reduction,  // every gradient of the step is reduced, nothing is updated yet
   after_step,
-  step_peak,  // within the whole step
+  step_peak,      // within the whole step
+  forward_most,   // within the forward uses of the step
+  backward_most,  // within its backward uses
+  rest_most,      // before, between and after the passes: reductions that end there, norm, optimizer
 };
 inline constexpr std::array kPoints{Point::after_init,      Point::after_forward, Point::backward_peak,
-                                    Point::after_reduction, Point::after_step,    Point::step_peak};
+                                    Point::after_reduction, Point::after_step,    Point::step_peak,
+                                    Point::forward_most,    Point::backward_most, Point::rest_most};
 
 constexpr std::string_view name_of(Point point) {
   switch (point) {
@@ -96,6 +101,9 @@ constexpr std::string_view name_of(Point point) {
     case Point::after_reduction: return "after reduction";
     case Point::after_step: return "after step";
     case Point::step_peak: return "step peak";
+    case Point::forward_most: return "most in forward";
+    case Point::backward_most: return "most in backward";
+    case Point::rest_most: return "most in the rest";
   }
   return "?";
 }

@@ -13,17 +13,6 @@
 namespace zp {
 namespace {
 
-std::string_view name_of(HashKind kind) {
-  switch (kind) {
-    case HashKind::param: return "parameters";
-    case HashKind::master: return "masters";
-    case HashKind::m: return "first moments";
-    case HashKind::v: return "second moments";
-    case HashKind::grad: return "averaged gradient";
-  }
-  return "?";
-}
-
 const std::vector<HashSum>& reference_of(const ReferenceStep& reference, HashKind kind) {
   switch (kind) {
     case HashKind::param: return reference.params;
@@ -116,6 +105,7 @@ class BitsJudge {
          {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
       judge_replicas(kind);
     }
+    judge_padding();
     judge_finite();
     return std::move(findings_).verdict();
   }
@@ -129,6 +119,7 @@ class BitsJudge {
   void judge_micro_batches();
   void judge_slices(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes);
   void judge_replicas(HashKind kind);
+  void judge_padding();
   void judge_finite();
 
   ByTensor over_ranks(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes) const {
@@ -271,6 +262,20 @@ void BitsJudge::judge_replicas(HashKind kind) {
         add(fmt::format("replica of {} of {}: {}", name_of(kind), t.tensor->spec.name,
                         unequal(all.sum[at], expected)));
       }
+    }
+  }
+}
+
+// Padding reaches no parameter and no hash, but it is stored and sent.
+void BitsJudge::judge_padding() {
+  findings_.begin_kind();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (const PaddingWritten& padding : ranks_[rank].padding) {
+      const bool known = padding.unit >= 0 && padding.unit < layout_.unit_count();
+      findings_.add(ranks_[rank].step, static_cast<int>(rank),
+                    fmt::format("padding of {} of unit {}: {} elements are not zero", name_of(padding.kind),
+                                known ? layout_.unit(padding.unit).name : std::to_string(padding.unit),
+                                padding.elements.n));
     }
   }
 }

@@ -1,10 +1,14 @@
-// The claims "memory" and "work": each rank held, by category and point, and computed, by kernel, exactly
-// what the closed forms say.
+// The claims "memory" and "work": each rank held, by category, point and use, acquired, and computed, by
+// kernel, exactly what the closed forms say.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "harness/claim/findings.hpp"
+#include "harness/layout/uses.hpp"
 #include "harness/theory/memory.hpp"
 #include "harness/theory/work.hpp"
 
@@ -16,15 +20,62 @@ Bytes held(const std::map<Category, Bytes>& lines, Category category) {
   return found == lines.end() ? Bytes{} : found->second;
 }
 
-void judge_point(Point point, const HeldMap& got, const theory::HeldLines& expected, int step, int rank,
-                 Findings& findings) {
+void judge_held(std::string_view when, const HeldMap& got, const theory::HeldLines& expected, int step,
+                int rank, Findings& findings) {
   for (const Category category : kCategories) {
     const int64_t have = held(got, category).n;
     const int64_t want = held(expected, category).n;
     if (have == want) continue;
     findings.add(step, rank,
-                 fmt::format("{}, {}: got {} B, expected {} B, difference {} B", name_of(point),
-                             name_of(category), have, want, signed_text(have - want)));
+                 fmt::format("{}, {}: got {} B, expected {} B, difference {} B", when, name_of(category),
+                             have, want, signed_text(have - want)));
+  }
+}
+
+// Every use of every micro-step, once: what was held while it lasted, and what it left.
+void judge_uses(const RunFacts& facts, const std::vector<theory::HeldInUse>& expected,
+                const StepEvidence& step, int rank, Findings& findings) {
+  const Layout& layout = *facts.layout;
+  const std::vector<Use> list = uses(layout);
+  std::set<std::pair<int, size_t>> missing;
+  for (int micro_step = 0; micro_step < facts.training.batching.micro_steps(); ++micro_step) {
+    for (size_t use = 0; use < list.size(); ++use) missing.emplace(micro_step, use);
+  }
+  const auto text = [&](std::string_view when, int micro_step, const Use& use) {
+    const bool known = use.unit >= 0 && use.unit < layout.unit_count();
+    return fmt::format("{}{} of {}, micro-step {}", when, use.pass == Pass::backward ? "backward" : "forward",
+                       known ? layout.unit(use.unit).name : fmt::format("unit {}", use.unit), micro_step);
+  };
+  for (const UseHeld& held : step.held_in_use) {
+    const Use use{.unit = held.unit, .pass = held.backward ? Pass::backward : Pass::forward};
+    const auto at = static_cast<size_t>(std::ranges::find(list, use) - list.begin());
+    if (missing.erase({held.micro_step, at}) == 0) {
+      findings.add(step.step, rank, text("", held.micro_step, use) + ": used once more than expected");
+      continue;
+    }
+    judge_held(text("most in ", held.micro_step, use), held.most, expected[at].most, step.step, rank,
+               findings);
+    judge_held(text("after ", held.micro_step, use), held.after, expected[at].after, step.step, rank,
+               findings);
+  }
+  for (const auto& [micro_step, use] : missing) {
+    findings.add(step.step, rank, text("", micro_step, list[use]) + ": never used, expected once");
+  }
+}
+
+void judge_acquired(const std::map<Category, Acquired>& got,
+                    const std::map<Category, theory::Acquired>& expected, int step, int rank,
+                    Findings& findings) {
+  for (const Category category : kCategories) {
+    const Acquired have = got.contains(category) ? got.at(category) : Acquired{};
+    const theory::Acquired want = expected.contains(category) ? expected.at(category) : theory::Acquired{};
+    if (have.calls == want.calls && have.bytes == want.bytes) continue;
+    findings.add(
+        step, rank,
+        fmt::format("{}: acquired {} buffers of {} B in the step, expected {} of {} B, difference {} "
+                    "of {} B",
+                    name_of(category), have.calls, have.bytes.n, want.calls, want.bytes.n,
+                    signed_text(have.calls - want.calls), signed_text(have.bytes.n - want.bytes.n)));
   }
 }
 
@@ -60,9 +111,21 @@ Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ran
       if (found == step.held.end()) {
         findings.add(step.step, static_cast<int>(rank), fmt::format("{}: not recorded", name_of(point)));
       } else {
-        judge_point(point, found->second, expected.at(point), step.step, static_cast<int>(rank), findings);
+        judge_held(name_of(point), found->second, expected.at(point), step.step, static_cast<int>(rank),
+                   findings);
       }
     }
+  }
+  const auto in_uses =
+      theory::held_in_uses(facts.stage, *facts.layout, facts.training, facts.algorithm, facts.constant);
+  const auto acquired = theory::acquired_per_step(facts.stage, *facts.layout, facts.training);
+  findings.begin_kind();
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    judge_acquired(ranks[rank].acquired, acquired, ranks[rank].step, static_cast<int>(rank), findings);
+  }
+  findings.begin_kind();
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    judge_uses(facts, in_uses, ranks[rank], static_cast<int>(rank), findings);
   }
   return std::move(findings).verdict();
 }

@@ -36,6 +36,22 @@ struct Asked {
 
 using HeldMap = std::map<Category, Bytes>;  // categories with nothing held are absent
 
+// Buffers of one category that were acquired: how often, and their bytes in total.
+struct Acquired {
+  int64_t calls = 0;
+  Bytes bytes;
+  friend bool operator==(const Acquired&, const Acquired&) = default;
+};
+
+// Memory while one unit was used: each category's largest from before the use's first hook to after its last
+// one, and what was held then.
+struct UseHeld {
+  int micro_step = 0;
+  int unit = 0;
+  bool backward = false;
+  HeldMap most, after;
+};
+
 // One line of the collective log; equal on all ranks.
 struct LogEntry {
   int64_t sequence = 0;
@@ -62,6 +78,13 @@ struct UseHash {
   HashSum hash;
 };
 
+// Padding of one unit that is not zero: how many elements of what this rank holds.
+struct PaddingWritten {
+  HashKind kind = HashKind::param;
+  int unit = 0;
+  Elements elements;
+};
+
 struct StepEvidence {
   int step = 0;
   // bytes
@@ -70,6 +93,8 @@ struct StepEvidence {
   std::vector<LogEntry> log;
   // memory
   std::map<Point, HeldMap> held;
+  std::vector<UseHeld> held_in_use;  // every use, in order
+  std::map<Category, Acquired> acquired;
   // work
   std::map<std::string, Work> work;  // by kernel
   // bits
@@ -78,6 +103,7 @@ struct StepEvidence {
   std::vector<TensorHash> state;           // own slice, after the step: param, master, m, v
   std::vector<TensorHash> replica;         // whole replicas held after the step (params)
   std::vector<HashSum> micro_batch_grads;  // by micro-step of this rank, whole model
+  std::vector<PaddingWritten> padding;     // where padding was not all zero bits; empty where it was
   uint64_t norm_bits = 0;                  // fp64 bits of the gradient norm
   uint64_t loss_bits = 0;                  // fp64 bits of the step's loss
   double time_s = 0.0;                     // wall time of the step, inspection excluded
@@ -124,9 +150,21 @@ void archive(A& a, UseHash& h) {
   a(h.micro_step, h.unit, h.backward, h.hash);
 }
 template <class A>
+void archive(A& a, Acquired& s) {
+  a(s.calls, s.bytes);
+}
+template <class A>
+void archive(A& a, UseHeld& h) {
+  a(h.micro_step, h.unit, h.backward, h.most, h.after);
+}
+template <class A>
+void archive(A& a, PaddingWritten& p) {
+  a(p.kind, p.unit, p.elements);
+}
+template <class A>
 void archive(A& a, StepEvidence& s) {
-  a(s.step, s.sent, s.asked, s.log, s.held, s.work, s.used, s.grads, s.state, s.replica, s.micro_batch_grads,
-    s.norm_bits, s.loss_bits, s.time_s);
+  a(s.step, s.sent, s.asked, s.log, s.held, s.held_in_use, s.acquired, s.work, s.used, s.grads, s.state,
+    s.replica, s.micro_batch_grads, s.padding, s.norm_bits, s.loss_bits, s.time_s);
 }
 template <class A>
 void archive(A& a, Evidence& e) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "harness/device/device.hpp"
+#include "harness/layout/uses.hpp"
 #include "harness/ledger/evidence.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
@@ -19,16 +20,19 @@ class Ledger {
   void begin_step(int step);
   StepEvidence end_step();
 
-  void hold(Category category, int64_t bytes);  // negative: given back
+  void acquire(Category category, Bytes bytes);
+  void give_back(Category category, Bytes bytes);
   void send(Purpose purpose, int peer, Bytes bytes);
   void ask(Operation operation, const Label& label, Type type, Elements whole);
   void work(std::string_view kernel, Elements elements);
 
   // Memory as it stands now. after_init is remembered and reported with every step.
   void mark(Point point);
-  // Between these two the largest total counts as Point::backward_peak.
-  void enter_backward();
-  void leave_backward();
+  // One unit's use begins; the one before it, if any, is over. Of all backward uses of the step the largest
+  // total counts as Point::backward_peak.
+  void enter_use(int micro_step, const Use& use);
+  // The last use of a micro-step is over. Until the next one begins it is the rest of the step.
+  void leave_uses();
 
   // The step under way: for what only the step loop knows (hashes, losses, times).
   StepEvidence& now() { return now_; }
@@ -40,12 +44,22 @@ class Ledger {
     std::array<int64_t, kCategories.size()> bytes{};
     int64_t total = 0;
   };
+  // A stretch of the step, and each category's largest in it.
+  struct Stretch {
+    Point point = Point::rest_most;
+    int micro_step = 0, unit = -1;  // no unit: the rest of the step
+    Snapshot most;
+  };
   static HeldMap to_map(const Snapshot& snapshot);
+  void hold(Category category, int64_t bytes);  // negative: given back
+  void begin(const Stretch& stretch);
+  void end_stretch();
 
   StepEvidence now_;
   Snapshot held_, step_peak_, backward_peak_;
   HeldMap after_init_;
-  bool in_backward_ = false, backward_seen_ = false;
+  Stretch stretch_;
+  bool backward_seen_ = false;
   int64_t sequence_ = 0;
   std::vector<LogEntry> recent_;
 };

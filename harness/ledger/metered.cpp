@@ -11,13 +11,13 @@ class MeteredDevice final : public Device {
 
   void* allocate(Category category, Bytes bytes) override {
     void* data = inner_.allocate(category, bytes);
-    ledger_.hold(category, bytes.n);
+    ledger_.acquire(category, bytes);
     return data;
   }
 
   void release(Category category, void* data, Bytes bytes) noexcept override {
     inner_.release(category, data, bytes);
-    ledger_.hold(category, -bytes.n);
+    ledger_.give_back(category, bytes);
   }
 
  private:

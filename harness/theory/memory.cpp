@@ -83,11 +83,20 @@ Elements local_gradients_at(const Layout& layout, const Schedule& schedule, size
   return held;
 }
 
-// The moments at which a step holds most: once a hook has acquired what its unit needs.
+// The moments of a micro-step, in order of use: once the hook before it has acquired what its unit needs, and
+// once the hook after it has dropped what no later use needs.
 struct Moments {
-  HeldLines standing, after_forward;
-  std::vector<HeldLines> forward, backward;  // in order of use
+  HeldLines standing;
+  std::vector<HeldLines> during, after;
+  size_t units = 0;  // so many uses are forward
+
+  // The last unit's forward is over, and nothing of backward has begun but gathers that ran ahead.
+  const HeldLines& after_forward() const { return after[units - 1]; }
 };
+
+void raise_each(HeldLines& most, const HeldLines& moment) {
+  for (const auto& [category, bytes] : moment) most[category] = std::max(most[category], bytes);
+}
 
 Moments moments_of(const Stage& stage, const Layout& layout, const Training& training, Algorithm algorithm,
                    const HeldLines& constant) {
@@ -98,21 +107,24 @@ Moments moments_of(const Stage& stage, const Layout& layout, const Training& tra
   const std::vector<Use> list = uses(layout);
   const Schedule& schedule = training.schedule;
   const auto ahead = static_cast<size_t>(schedule.prefetch);
+  moments.units = list.size() / 2;
   for (size_t use = 0; use < list.size(); ++use) {
-    HeldLines moment = moments.standing;
-    set(moment, Category::gathered,
+    HeldLines during = moments.standing;
+    HeldLines after = moments.standing;
+    set(during, Category::gathered,
         gathered_at(stage, layout, use, use + 1 + ahead) * size_of(recipe.params));
-    const bool backward = list[use].pass == Pass::backward;
-    if (backward && stage.grads == Held::slice) {
-      set(moment, Category::bucket, local_gradients_at(layout, schedule, use) * size_of(recipe.grads));
+    set(after, Category::gathered,
+        gathered_at(stage, layout, use + 1, use + 1 + ahead) * size_of(recipe.params));
+    if (list[use].pass == Pass::backward && stage.grads == Held::slice) {
+      set(during, Category::bucket, local_gradients_at(layout, schedule, use) * size_of(recipe.grads));
+      // With overlap the unit's own reduction runs on.
+      const bool runs_on = schedule.overlap == Overlap::on;
+      const Elements left = runs_on ? layout.unit(list[use].unit).padded : Elements{};
+      set(after, Category::bucket, left * size_of(recipe.grads));
     }
-    (backward ? moments.backward : moments.forward).push_back(std::move(moment));
+    moments.during.push_back(std::move(during));
+    moments.after.push_back(std::move(after));
   }
-  // The last unit's forward is over, and nothing of backward has begun but gathers that ran ahead.
-  const size_t units = list.size() / 2;
-  moments.after_forward = moments.standing;
-  set(moments.after_forward, Category::gathered,
-      gathered_at(stage, layout, units, units + ahead) * size_of(recipe.params));
   return moments;
 }
 
@@ -139,12 +151,19 @@ HeldPoints held_per_step(const Stage& stage, const Layout& layout, const Trainin
   points[Point::after_init] = moments.standing;
   points[Point::after_reduction] = moments.standing;
   points[Point::after_step] = moments.standing;
-  points[Point::after_forward] = moments.after_forward;
-  HeldLines& backward = points[Point::backward_peak] = moments.after_forward;
-  for (const HeldLines& moment : moments.backward) raise(backward, moment);
-  HeldLines& step = points[Point::step_peak] = moments.standing;
-  for (const HeldLines& moment : moments.forward) raise(step, moment);
-  for (const HeldLines& moment : moments.backward) raise(step, moment);
+  points[Point::after_forward] = moments.after_forward();
+  HeldLines& backward_peak = points[Point::backward_peak] = moments.after_forward();
+  HeldLines& step_peak = points[Point::step_peak] = moments.standing;
+  points[Point::forward_most] = moments.standing;
+  points[Point::backward_most] = moments.after_forward();
+  for (size_t use = 0; use < moments.during.size(); ++use) {
+    const bool forward = use < moments.units;
+    raise(step_peak, moments.during[use]);
+    if (!forward) raise(backward_peak, moments.during[use]);
+    raise_each(points[forward ? Point::forward_most : Point::backward_most], moments.during[use]);
+  }
+  // A reduction that runs beside what follows ends in the rest of the step, and so does what it holds.
+  points[Point::rest_most] = moments.after.back();
   return points;
 }
 
@@ -152,12 +171,32 @@ HeldLines largest_by_category(const Stage& stage, const Layout& layout, const Tr
                               Algorithm algorithm, const HeldLines& constant) {
   const Moments moments = moments_of(stage, layout, training, algorithm, constant);
   HeldLines largest = moments.standing;
-  for (const auto* pass : {&moments.forward, &moments.backward}) {
-    for (const HeldLines& moment : *pass) {
-      for (const auto& [category, bytes] : moment) largest[category] = std::max(largest[category], bytes);
-    }
-  }
+  for (const HeldLines& moment : moments.during) raise_each(largest, moment);
   return largest;
+}
+
+std::vector<HeldInUse> held_in_uses(const Stage& stage, const Layout& layout, const Training& training,
+                                    Algorithm algorithm, const HeldLines& constant) {
+  const Moments moments = moments_of(stage, layout, training, algorithm, constant);
+  std::vector<HeldInUse> list;
+  for (size_t use = 0; use < moments.during.size(); ++use) {
+    list.push_back({.most = moments.during[use], .after = moments.after[use]});
+  }
+  return list;
+}
+
+std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout& layout,
+                                               const Training& training) {
+  const int64_t micro_steps = training.batching.micro_steps();
+  std::map<Category, Acquired> lines;
+  const auto add = [&](Category category, int64_t times, Type type) {
+    lines[category] = {.calls = times * layout.unit_count(),
+                       .bytes = layout.padded() * size_of(type) * times};
+  };
+  if (stage.gather == Gather::every_use) add(Category::gathered, 2 * micro_steps, training.recipe.params);
+  if (stage.gather == Gather::every_forward) add(Category::gathered, micro_steps, training.recipe.params);
+  if (stage.grads == Held::slice) add(Category::bucket, micro_steps, training.recipe.grads);
+  return lines;
 }
 
 }  // namespace zp::theory

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "harness/base/quantities.hpp"
 #include "harness/base/vocabulary.hpp"
@@ -16,6 +17,18 @@ namespace zp::theory {
 using HeldLines = std::map<Category, Bytes>;  // categories with nothing held are absent
 using HeldPoints = std::map<Point, HeldLines>;
 
+// While one unit is used: each category's largest, and what is held once its last hook is over.
+struct HeldInUse {
+  HeldLines most, after;
+};
+
+// Buffers that a step acquires: how often, and their bytes in total.
+struct Acquired {
+  int64_t calls = 0;
+  Bytes bytes;
+  friend bool operator==(const Acquired&, const Acquired&) = default;
+};
+
 // Receive pieces per active peer (design 5).
 inline constexpr int kReceivePieces = 2;
 // Peers that a rank receives from at one time: 1 in halving, N-1 in direct, none alone.
@@ -25,6 +38,13 @@ int active_peers(Algorithm algorithm, int world);
 // activations.hpp.
 HeldPoints held_per_step(const Stage& stage, const Layout& layout, const Training& training,
                          Algorithm algorithm, const HeldLines& constant);
+// In the order of layout/uses.hpp; the same in every micro-step.
+std::vector<HeldInUse> held_in_uses(const Stage& stage, const Layout& layout, const Training& training,
+                                    Algorithm algorithm, const HeldLines& constant);
+// What is held from init to end is acquired before the first step: in a step only gathered units and local
+// gradients are.
+std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout& layout,
+                                               const Training& training);
 // Each category at its own largest within the step: not a moment, since they need not meet.
 HeldLines largest_by_category(const Stage& stage, const Layout& layout, const Training& training,
                               Algorithm algorithm, const HeldLines& constant);

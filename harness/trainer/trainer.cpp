@@ -1,8 +1,10 @@
 // One rank's rig for one stage, and the only step loop.
 #include "harness/trainer/trainer.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <type_traits>
 
 namespace zp {
 namespace {
@@ -15,6 +17,14 @@ T& behind(std::unique_ptr<T>& holder, T& inner, const Fault& fault) {
   if (!fault) return inner;
   holder = fault(inner);
   return *holder;
+}
+
+// Elements whose bits are not all zero: -0 counts.
+template <class T>
+Elements not_zero(const View& view) {
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+  const T* x = view.read<T>();
+  return {std::count_if(x, x + view.length().n, [](T value) { return std::bit_cast<Bits>(value) != 0; })};
 }
 
 }  // namespace
@@ -90,6 +100,8 @@ StepEvidence Trainer::run_step(int step) {
 
   hash_runs(strategy_->own_state(), false, ledger_.now().state);
   hash_runs(strategy_->replicas(), false, ledger_.now().replica);
+  inspect_padding(strategy_->own_state());
+  inspect_padding(strategy_->replicas());
   ledger_.now().time_s = watch.seconds();
   return ledger_.end_step();
 }
@@ -105,6 +117,11 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   strategy_->begin_micro_step(visit);
   bool backward = false;
   for (const Use& use : uses(layout_)) {
+    if (use.pass == Pass::backward && !backward) {
+      backward = true;
+      ledger_.mark(Point::after_forward);  // every micro-step's is in held_in_use
+    }
+    ledger_.enter_use(visit.element, use);
     if (use.pass == Pass::forward) {
       strategy_->before_forward(use.unit);
       watch.pause();
@@ -113,11 +130,6 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
       model_->forward(use.unit, strategy_->params(use.unit));
       strategy_->after_forward(use.unit);
       continue;
-    }
-    if (!backward) {
-      backward = true;
-      ledger_.mark(Point::after_forward);
-      ledger_.enter_backward();
     }
     strategy_->before_backward(use.unit);
     watch.pause();
@@ -130,7 +142,7 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
     watch.run();
     strategy_->after_backward(use.unit);
   }
-  ledger_.leave_backward();
+  ledger_.leave_uses();
   const int64_t at = int64_t{place()} * config_.training.batching.micro_steps() + visit.element;
   *losses_.part({{at}, {at + 1}}).write<float>() = model_->loss();
 }
@@ -166,10 +178,29 @@ HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
 }
 
 void Trainer::hash_use(int micro_step, int unit, Pass pass) {
+  inspect_padding({{.kind = HashKind::param,
+                    .unit = unit,
+                    .in_unit = {{0}, layout_.unit(unit).padded},
+                    .view = strategy_->params(unit)}});
   ledger_.now().used.push_back({.micro_step = micro_step,
                                 .unit = unit,
                                 .backward = pass == Pass::backward,
                                 .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+}
+
+void Trainer::inspect_padding(const std::vector<StateRun>& held) {
+  // Where fresh memory is NaN, so is padding that nobody writes.
+  if (config_.fill == Fill::nan) return;
+  for (const StateRun& state : held) {
+    if (state.kind == HashKind::grad) continue;
+    const Elements logical = std::max(layout_.unit(state.unit).length - state.in_unit.begin, Elements{0});
+    if (logical >= state.in_unit.length()) continue;
+    const View padding = state.view.part({logical, state.in_unit.length()});
+    const Elements written =
+        padding.type() == Type::bf16 ? not_zero<bf16>(padding) : not_zero<float>(padding);
+    if (written.n == 0) continue;
+    ledger_.now().padding.push_back({.kind = state.kind, .unit = state.unit, .elements = written});
+  }
 }
 
 void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vector<TensorHash>& into) {

@@ -51,8 +51,6 @@ class Trainer {
 
   const Layout& layout() const { return layout_; }
   int place() const;
-  // Kernels that the ledger does not see, for hashes and comparisons.
-  kernels::Table& unmetered() { return *table_; }
   Strategy& strategy() { return *strategy_; }
   const Ledger& ledger() const { return ledger_; }
 
@@ -63,6 +61,9 @@ class Trainer {
   void exchange_losses();
   HashSum hash_logical(HashKind kind, int unit, const View& whole);
   void hash_use(int micro_step, int unit, Pass pass);
+  // Padding of parameters, masters and moments is zero. That of gradients is not looked at: memory of the
+  // fold serves units of all lengths in turn.
+  void inspect_padding(const std::vector<StateRun>& held);
   void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);
 
   // In order of construction: whatever stands below uses what stands above.
