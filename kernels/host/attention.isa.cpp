@@ -1,4 +1,4 @@
-// Causal attention, forward: per head and block of 64 rows the scores, their softmax, and the product with v.
+// Causal attention, forward: per head and group of rows the scores, their softmax, and the product with v.
 #include "kernels/host/attention.hpp"
 
 namespace zp::kernels::ZP_ISA {
@@ -9,31 +9,41 @@ struct Head {
   float *out, *row_max, *row_sum;
 };
 
-// Scores of one row become probabilities.
+// Rows whose probabilities exist at once.
+constexpr int64_t kGroup = 256;
+
+// Scores of one row become probabilities. In whole vectors, so that up to kLanes - 1 masked elements behind
+// `n` change too.
 void softmax_row(float* x, int64_t n, float scale, float& max, float& sum) {
-  scale_row(x, n, scale);
+  for (int64_t j = 0; j < n; j += kLanes) store(x + j, load(x + j) * splat(scale));
   max = row_max(x, n);
-  exp_row(x, n, max);
+  const Floats all_max = splat(max);
+  for (int64_t j = 0; j < n; j += kLanes) store(x + j, exp(load(x + j) - all_max));
   sum = row_sum(x, n);
-  scale_row(x, n, 1.0F / sum);
+  const Floats inverse = splat(1.0F / sum);
+  for (int64_t j = 0; j < n; j += kLanes) store(x + j, load(x + j) * inverse);
 }
 
-void forward(const AttentionShape& shape, const Head& head, const AttentionSpace& space) {
+// Rows first … end-1.
+void forward(const AttentionShape& shape, const Head& head, const AttentionSpace& space, int64_t first,
+             int64_t end) {
   const int64_t d = shape.head_width();
   const int64_t stride = shape.stride();
-  const int64_t step = shape.padded();
-  float* p = space.probabilities;
-  for (int64_t i = 0; i < shape.sequence; i += kRowBlock) {
+  space.pack_right({head.k, stride, 1}, end, d);
+  for (int64_t i = first; i < end; i += kRowBlock) {
     const int64_t columns = shape.columns_of(i);
-    const int64_t rows = columns - i;
-    space.multiply(Into::store, {head.q + i * stride, stride, 1}, {head.k, stride, 1}, p, step, rows, columns,
-                   d);
-    for (int64_t r = 0; r < rows; ++r) {
-      softmax_row(p + r * step, i + r + 1, shape.scale(), head.row_max[i + r], head.row_sum[i + r]);
-      mask_row(p + r * step, i + r + 1, columns);
+    float* p = space.probabilities + (i - first) * space.step;
+    space.multiply_seen({head.q + i * stride, stride, 1}, d, p, columns - i, i + 1);
+    for (int64_t row = i; row < columns; ++row, p += space.step) {
+      softmax_row(p, row + 1, shape.scale(), head.row_max[row], head.row_sum[row]);
+      mask_row(p, row + 1, columns);
     }
-    space.multiply_long({p, step, 1}, {head.v, 1, stride}, head.out + i * shape.width, shape.width, rows, d,
-                        columns);
+  }
+  space.pack_right({head.v, 1, stride}, d, end);
+  for (int64_t i = first; i < end; i += kRowBlock) {
+    const int64_t columns = shape.columns_of(i);
+    space.multiply_weights(space.probabilities + (i - first) * space.step, columns, end,
+                           head.out + i * shape.width, shape.width, columns - i, d);
   }
 }
 
@@ -56,7 +66,10 @@ void run(HostContext& context, const AttentionForward& call) {
                     .out = out + sequence * shape.sequence * shape.width + column,
                     .row_max = max + index * shape.sequence,
                     .row_sum = sum + index * shape.sequence};
-    forward(shape, head, AttentionSpace(context, shape, worker));
+    const AttentionSpace space(context, shape, worker);
+    for (int64_t first = 0; first < shape.sequence; first += kGroup) {
+      forward(shape, head, space, first, first + kGroup < shape.sequence ? first + kGroup : shape.sequence);
+    }
   });
 }
 
