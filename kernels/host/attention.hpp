@@ -3,8 +3,8 @@
 // +0.
 #pragma once
 
+#include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
-#include "kernels/host/math.hpp"
 #include "kernels/host/panels.hpp"
 
 namespace zp::kernels::ZP_ISA {
@@ -71,31 +71,38 @@ struct AttentionSpace {
     }
   }
 
-  // c (rows x columns) = or += one chain an element over k = begin … end-1 of what was packed `depth` deep;
-  // `a` begins at that k.
+  // c (rows x columns) = or += one chain an element over k = begin … end-1 of what was packed `depth` deep.
+  // Rows::along: a's rows are rows of a matrix above; Rows::across: they are its columns.
   template <Rows order>
-  void multiply(Into into, Left a, int64_t begin, int64_t end, int64_t depth, float* c, int64_t c_step,
-                int64_t rows, int64_t columns) const {
-    for (int64_t j = 0; j < columns; j += kTileColumns) {
-      multiply_unpacked<order>(into, end - begin, a, packed_columns + j * depth + begin * kTileColumns, c + j,
-                               c_step, rows, columns - j < kTileColumns ? columns - j : kTileColumns);
-    }
+  void multiply(Into into, const float* a, int64_t begin, int64_t end, int64_t depth, float* c,
+                int64_t c_step, int64_t rows, int64_t column, int64_t columns) const {
+    const int64_t part = columns - column < kTileColumns ? columns - column : kTileColumns;
+    multiply_unpacked<order>(into, end - begin, {a, step},
+                             packed_columns + column * depth + begin * kTileColumns, c + column, c_step, rows,
+                             part);
   }
 
-  // c = rows of weights (a matrix above) · b, over k = 0 … count-1; chains end at multiples of 512.
+  // c = rows of weights (of a matrix above) · b, over k = 0 … count-1; chains end at multiples of 512.
   void multiply_weights(const float* weights, int64_t count, int64_t depth, float* c, int64_t c_step,
                         int64_t rows, int64_t columns) const {
     for (int64_t k = 0; k < count; k += kPanelDepth) {
-      multiply<Rows::along>(k == 0 ? Into::store : Into::add, {weights + k, step}, k,
-                            k + kPanelDepth < count ? k + kPanelDepth : count, depth, c, c_step, rows,
-                            columns);
+      const int64_t end = k + kPanelDepth < count ? k + kPanelDepth : count;
+      for (int64_t column = 0; column < columns; column += kTileColumns) {
+        multiply<Rows::along>(k == 0 ? Into::store : Into::add, weights + k, k, end, depth, c, c_step, rows,
+                              column, columns);
+      }
     }
   }
 };
 
+// Asks for the cache lines of d elements that are needed soon.
+inline void ask_for(const float* x, int64_t d) {
+  for (int64_t c = 0; c < d; c += 16) __builtin_prefetch(x + c);
+}
+
 // +0 behind the diagonal, as far as the block's columns reach.
 inline void mask_row(float* x, int64_t n, int64_t columns) {
-  for (int64_t j = n; j < columns; ++j) x[j] = 0.0F;
+  over_lanes(n, columns, [=](auto lanes, int64_t j) { write(lanes, x + j, splat(0.0F)); });
 }
 
 }  // namespace zp::kernels::ZP_ISA

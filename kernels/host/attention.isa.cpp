@@ -12,16 +12,18 @@ struct Head {
 // Rows whose probabilities exist at once.
 constexpr int64_t kGroup = 256;
 
-// Scores of one row become probabilities. In whole vectors, so that up to kLanes - 1 masked elements behind
-// `n` change too.
-void softmax_row(float* x, int64_t n, float scale, float& max, float& sum) {
-  for (int64_t j = 0; j < n; j += kLanes) store(x + j, load(x + j) * splat(scale));
-  max = row_max(x, n);
-  const Floats all_max = splat(max);
-  for (int64_t j = 0; j < n; j += kLanes) store(x + j, exp(load(x + j) - all_max));
-  sum = row_sum(x, n);
+// Scores of one row become probabilities; +0 from n to columns.
+void softmax_row(float* x, int64_t n, int64_t columns, float scale, float& max, float& sum) {
+  max = row_max(x, n, scale);
+  const Floats factor = splat(scale), all_max = splat(max);
+  sum = row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
+    const Floats e = exp(read(lanes, x + j) * factor - all_max);
+    write(lanes, x + j, e);
+    return sums + e;
+  });
   const Floats inverse = splat(1.0F / sum);
-  for (int64_t j = 0; j < n; j += kLanes) store(x + j, load(x + j) * inverse);
+  over_lanes(0, n, [=](auto lanes, int64_t j) { write(lanes, x + j, read(lanes, x + j) * inverse); });
+  mask_row(x, n, columns);
 }
 
 // Rows first … end-1.
@@ -35,8 +37,10 @@ void forward(const AttentionShape& shape, const Head& head, const AttentionSpace
     float* p = space.probabilities + (i - first) * space.step;
     space.multiply_seen({head.q + i * stride, stride, 1}, d, p, columns - i, i + 1);
     for (int64_t row = i; row < columns; ++row, p += space.step) {
-      softmax_row(p, row + 1, shape.scale(), head.row_max[row], head.row_sum[row]);
-      mask_row(p, row + 1, columns);
+      ask_for(head.v + row * stride, d);
+      ask_for(head.q + row * stride + d, d);  // the next head's
+      ask_for(head.k + row * stride + d, d);
+      softmax_row(p, row + 1, columns, shape.scale(), head.row_max[row], head.row_sum[row]);
     }
   }
   space.pack_right({head.v, 1, stride}, d, end);

@@ -10,26 +10,25 @@ struct Head {
   float *dq, *dk, *dv;
 };
 
-// x·y over a row of n, in lanes.
-float row_dot(const float* x, const float* y, int64_t n) {
-  return row_lanes(n,
-                   [x, y](auto read, int64_t i, Floats lanes) { return lanes + read(x + i) * read(y + i); });
-}
-
-// A row's p from its scores, in whole vectors, so that masked elements behind `n` change too.
-void probabilities_row(float* p, int64_t n, float scale, float max, float sum) {
-  const Floats all_scale = splat(scale), all_max = splat(max), inverse = splat(1.0F / sum);
-  for (int64_t j = 0; j < n; j += kLanes) {
-    store(p + j, exp(load(p + j) * all_scale - all_max) * inverse);
-  }
+// A row's p from its scores; +0 from n to columns.
+void probabilities_row(float* p, int64_t n, int64_t columns, float scale, float max, float sum) {
+  const Floats factor = splat(scale), all_max = splat(max), inverse = splat(1.0F / sum);
+  over_lanes(0, n, [=](auto lanes, int64_t j) {
+    write(lanes, p + j, exp(read(lanes, p + j) * factor - all_max) * inverse);
+  });
+  mask_row(p, n, columns);
 }
 
 // A row's ds from dp, likewise.
-void gradients_row(const float* p, float* ds, int64_t n, float scale) {
-  const Floats w = splat(row_dot(ds, p, n)), all_scale = splat(scale);
-  for (int64_t j = 0; j < n; j += kLanes) {
-    store(ds + j, (load(p + j) * (load(ds + j) - w)) * all_scale);
-  }
+void gradients_row(const float* p, float* ds, int64_t n, int64_t columns, float scale) {
+  const Floats w = splat(row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
+    return sums + read(lanes, ds + j) * read(lanes, p + j);
+  }));
+  const Floats factor = splat(scale);
+  over_lanes(0, n, [=](auto lanes, int64_t j) {
+    write(lanes, ds + j, (read(lanes, p + j) * (read(lanes, ds + j) - w)) * factor);
+  });
+  mask_row(ds, n, columns);
 }
 
 // The pass over one head, for rows first … end-1, at most 512: those over which one chain of dk and dv runs.
@@ -50,8 +49,9 @@ struct Backward {
       const int64_t columns = shape.columns_of(i);
       space.multiply_seen({head.q + i * stride, stride, 1}, d, p_of(i), columns - i, i + 1);
       for (int64_t row = i; row < columns; ++row) {
-        probabilities_row(p_of(row), row + 1, shape.scale(), head.row_max[row], head.row_sum[row]);
-        mask_row(p_of(row), row + 1, columns);
+        ask_for(head.v + row * stride, d);
+        ask_for(head.dout + row * shape.width, d);
+        probabilities_row(p_of(row), row + 1, columns, shape.scale(), head.row_max[row], head.row_sum[row]);
       }
     }
   }
@@ -62,8 +62,9 @@ struct Backward {
       const int64_t columns = shape.columns_of(i);
       space.multiply_seen({head.dout + i * shape.width, shape.width, 1}, d, ds_of(i), columns - i, i + 1);
       for (int64_t row = i; row < columns; ++row) {
-        gradients_row(p_of(row), ds_of(row), row + 1, shape.scale());
-        mask_row(ds_of(row), row + 1, columns);
+        ask_for(head.q + row * stride + d, d);  // the next head's
+        ask_for(head.k + row * stride + d, d);
+        gradients_row(p_of(row), ds_of(row), row + 1, columns, shape.scale());
       }
     }
   }
@@ -76,14 +77,20 @@ struct Backward {
     }
   }
 
-  // What these rows add to dk (weights ds, b = q) or dv (weights p, b = dout), by blocks of columns.
+  // What these rows add to dk (weights ds, b = q) or dv (weights p, b = dout). Of a column's masked terms at
+  // the beginning of its chain those before its tile are left out: from +0 they lead to +0.
   void columns(const float* weights, Operand<float> b, float* to) const {
     space.pack_right(b, d, end - first);
-    for (int64_t j = 0; j < end; j += kRowBlock) {
-      const int64_t begin = first > j ? first : j;
-      space.multiply<Rows::across>(
-          first > j ? Into::add : Into::store, {weights + (begin - first) * space.step + j, space.step},
-          begin - first, end - first, end - first, to + j * stride, stride, shape.columns_of(j) - j, d);
+    for (int64_t column = 0; column < d; column += kTileColumns) {
+      int64_t rows = 0;
+      for (int64_t j = 0; j < end; j += rows) {
+        const int64_t last = shape.columns_of(j / kRowBlock * kRowBlock);
+        rows = j + kTileRows < last ? kTileRows : last - j;
+        const int64_t begin = first > j ? first : j;
+        space.multiply<Rows::across>(first > j ? Into::add : Into::store,
+                                     weights + (begin - first) * space.step + j, begin - first, end - first,
+                                     end - first, to + j * stride, stride, rows, column, d);
+      }
     }
   }
 

@@ -32,7 +32,7 @@ void run(HostContext& context, const CrossEntropyForward& call) {
   over_rows(context.pool, rows, vocabulary, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* x = logits + row * vocabulary;
-      const float max = row_max(x, vocabulary);
+      const float max = row_max(x, vocabulary, 1.0F);
       const Floats max8 = splat(max);
       const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, Floats sums) {
         return sums + exp(read(lanes, x + i) - max8);

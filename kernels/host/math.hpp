@@ -119,19 +119,18 @@ inline float row_sum(const float* x, int64_t n) {
   return row_lanes(n, [x](auto read, int64_t i, Floats lanes) { return lanes + read(x + i); });
 }
 
-// The largest of n ≥ 1 elements. Either zero gives +0, so the order of comparison leaves no trace.
-inline float row_max(const float* x, int64_t n) {
-  float best = x[0];
+// The largest of n ≥ 1 elements of x·scale. Either zero gives +0, so the order of comparison leaves no trace.
+inline float row_max(const float* x, int64_t n, float scale) {
+  const Floats factor = splat(scale);
+  Floats lanes = splat(x[0]) * factor, others = lanes;
   int64_t i = 0;
-  if (n >= kLanes) {
-    Floats lanes = load(x);
-    for (i = kLanes; i + kLanes <= n; i += kLanes) lanes = larger(lanes, load(x + i));
-    float all[kLanes];
-    store(all, lanes);
-    for (const float lane : all) best = best < lane ? lane : best;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    lanes = larger(lanes, load(x + i) * factor);
+    others = larger(others, load(x + i + kLanes) * factor);
   }
-  for (; i < n; ++i) best = best < x[i] ? x[i] : best;
-  return best + 0.0F;
+  for (; i + kLanes <= n; i += kLanes) lanes = larger(lanes, load(x + i) * factor);
+  if (i < n) others = select(first_lanes(n - i), larger(others, load_part(x + i, n - i) * factor), others);
+  return largest(larger(lanes, others)) + 0.0F;
 }
 
 }  // namespace zp::kernels::ZP_ISA

@@ -79,17 +79,25 @@ ZP_INLINE void store_front(float* p, Eight a) {
   __builtin_memcpy(p, elements, width * sizeof(float));
 }
 
-// Eight k of up to `lanes` rows, transposed into to[k·width + row]; absent rows are zero. Each store but the
-// last may run over into the next k, which is stored after it.
-template <int64_t width, int64_t lanes, class T>
-ZP_INLINE void pack_square(const Operand<T>& from, int64_t rows, float* to) {
+// Eight k of `count` ≤ 8 rows, transposed into to[k·width + row]; the rows to kept ≤ 8 are zero. Each store
+// but the last may run over into the next k, which is stored after it.
+template <int64_t width, int64_t kept, class T>
+ZP_INLINE void pack_square(const Operand<T>& from, int64_t count, float* to) {
   Eight square[8];
-  for (int64_t r = 0; r < 8; ++r) {
-    square[r] = r < lanes && r < rows ? load_eight(from.data + r * from.row_step) : no_elements();
+  if (count >= 8) {
+    for (int64_t r = 0; r < 8; ++r) square[r] = load_eight(from.data + r * from.row_step);
+  } else {
+    for (int64_t r = 0; r < 8; ++r) {
+      square[r] = r < count ? load_eight(from.data + r * from.row_step) : no_elements();
+    }
   }
   transpose(square);
   for (int64_t k = 0; k < 7; ++k) store(to + k * width, square[k]);
-  store_front<lanes>(to + 7 * width, square[7]);
+  if constexpr (kept == 8) {
+    store(to + 7 * width, square[7]);
+  } else {
+    store_front<kept>(to + 7 * width, square[7]);
+  }
 }
 
 // One k of `width` rows that lie side by side.
@@ -103,8 +111,9 @@ ZP_INLINE void pack_run(const T* from, float* to) {
 }
 
 // Packs `rows` (at most width) rows of `depth` elements into to[k·width + row]; absent rows are zero.
+// `ahead`: rows of the next panel, whose cache lines are asked for meanwhile.
 template <int64_t width, class T>
-void pack(Operand<T> from, int64_t rows, int64_t depth, float* to) {
+void pack(Operand<T> from, int64_t rows, int64_t depth, float* to, int64_t ahead = 0) {
   int64_t k = 0;
   if (rows == width && from.row_step == 1) {
     for (; k < depth; ++k) pack_run<width>(from.data + k * from.k_step, to + k * width);
@@ -112,6 +121,9 @@ void pack(Operand<T> from, int64_t rows, int64_t depth, float* to) {
   }
   if (from.k_step == 1) {
     for (; k + 8 <= depth; k += 8) {
+      if (k % (64 / static_cast<int64_t>(sizeof(T))) == 0) {
+        for (int64_t r = 0; r < ahead; ++r) __builtin_prefetch(from.at(width + r, k).data);
+      }
       if constexpr (width < 8) {
         pack_square<width, width>(from.at(0, k), rows, to + k * width);
       } else {
@@ -140,7 +152,8 @@ void pack_panels(Operand<T> from, int64_t rows, int64_t depth, float* to) {
     }
   }
   for (; r < rows; r += width, to += width * depth) {
-    pack<width>(from.at(r, 0), rows - r < width ? rows - r : width, depth, to);
+    const int64_t left = rows - r - width;
+    pack<width>(from.at(r, 0), left < 0 ? left + width : width, depth, to, left < width ? left : width);
   }
 }
 

@@ -37,6 +37,15 @@ ZP_INLINE Floats times_power_of_two(Floats y, Floats /*n*/, Ints exponent) {
   const Floats second_power = from_bits(shift_left<23>(rest + splat(127)));
   return (y * first_power) * second_power;
 }
+// The largest lane, none being NaN.
+ZP_INLINE float largest(Floats a) {
+  float lanes[8];
+  store(lanes, a);
+  for (int half = 4; half >= 1; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] < lanes[l + half] ? lanes[l + half] : lanes[l];
+  }
+  return lanes[0];
+}
 // Folds the lanes: l with l + 4, then 2, then 1.
 ZP_INLINE float folded(Floats a) {
   float lanes[8];
