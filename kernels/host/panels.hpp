@@ -52,6 +52,10 @@ __attribute__((noinline)) void multiply_tile(int64_t depth, Left a, const float*
   constexpr auto kTile = std::make_index_sequence<static_cast<size_t>(height * kTileVectors)>{};
   Floats chains[height * kTileVectors];
   for (Floats& chain : chains) chain = splat(0.0F);
+  for (int64_t i = 0; i < height; ++i) {  // c is written when all of it has come
+    __builtin_prefetch(c + i * step, 1);
+    __builtin_prefetch(c + i * step + kTileColumns - 1, 1);
+  }
 #pragma GCC unroll 4
   for (int64_t k = 0; k < depth; ++k) {
     multiply_step<rows>(a, b, chains, kTile);
