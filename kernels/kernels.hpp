@@ -219,7 +219,7 @@ class Table {
   virtual void set_poll(std::function<void()> poll) { static_cast<void>(poll); }
 };
 
-enum class Isa { best, portable, avx2 };
+enum class Isa { best, portable, avx2, avx512 };
 
 struct HostOptions {
   int threads = 1;
@@ -232,12 +232,12 @@ struct HostOptions {
 inline constexpr int64_t kPanelDepth = 512;     // k
 inline constexpr int64_t kPanelColumns = 1024;  // n, packed once for all threads
 inline constexpr int64_t kPanelRows = 192;      // m, packed by each thread
-inline constexpr int64_t kStripRows = 82;  // attention, each thread: a block of 66 rows and one of 16 columns
+inline constexpr int64_t kStripRows = 72;       // attention, each thread: a block of at most 66 rows, packed
 
 // Bytes of Category::workspace that make_host_table acquires for these options, in one buffer:
 //   4·max(kPanelDepth·(kPanelColumns + threads·kPanelRows),
-//         threads·(2·min(T, kPanelDepth)·T + kStripRows·kPanelDepth)),  T = max_sequence rounded up to a
-//         multiple of 16;
+//         threads·(2·min(T, kPanelDepth)·(T + 16) + (T + kStripRows)·kPanelDepth)),  T = max_sequence
+//         rounded up to a multiple of 32;
 // the second is absent where max_sequence is 0.
 Bytes host_workspace(const HostOptions& options);
 

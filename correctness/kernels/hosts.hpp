@@ -22,8 +22,18 @@ struct Host {
 };
 
 inline std::string text_of(const Host& host) {
-  return std::string(host.isa == Isa::avx2 ? "avx2" : "portable") + " threads " +
-         std::to_string(host.threads);
+  const std::string isa = host.isa == Isa::avx512 ? "avx512" : host.isa == Isa::avx2 ? "avx2" : "portable";
+  return isa + " threads " + std::to_string(host.threads);
+}
+
+inline bool has_avx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
 }
 
 inline std::vector<Host> hosts() {
@@ -32,6 +42,9 @@ inline std::vector<Host> hosts() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     for (const int threads : {1, 2, 3}) all.push_back({Isa::avx2, threads});
+  }
+  if (has_avx512()) {
+    for (const int threads : {1, 2, 3}) all.push_back({Isa::avx512, threads});
   }
 #endif
   return all;

@@ -72,9 +72,10 @@ TEST(HostTable, AcquiresItsWorkspaceInOneBufferOfThePredictedSize) {
       Counting device;
       const auto table =
           make_host_table(device, {.threads = threads, .max_sequence = sequence, .isa = Isa::best});
-      const int64_t t = (sequence + 15) / 16 * 16;
+      const int64_t t = (sequence + 31) / 32 * 32;
       const int64_t gemm = 512 * (1024 + 192 * threads);
-      const int64_t attention = sequence == 0 ? 0 : threads * (2 * std::min<int64_t>(t, 512) * t + 82 * 512);
+      const int64_t attention =
+          sequence == 0 ? 0 : threads * (2 * std::min<int64_t>(t, 512) * (t + 16) + (t + 72) * 512);
       EXPECT_EQ(device.acquired, std::vector<Bytes>{{4 * std::max(gemm, attention)}});
       EXPECT_EQ(host_workspace({.threads = threads, .max_sequence = sequence, .isa = Isa::best}),
                 device.acquired.front());

@@ -76,6 +76,7 @@ TEST(Record, HoldsNoRateOfARefutedStageButItsEvidence) {
   EXPECT_TRUE(has(
       line, R"("bits":{"verdict":"refuted","holds":false,"evidence":["step 1: block.0.qkv.weight[17]"]})"));
   EXPECT_TRUE(has(line, R"("step_times_s":[0.5,0.25,0.125])")) << "raw samples are kept";
+  EXPECT_TRUE(has(line, R"("checked_step_times_s":[1.0,0.5,0.25])"));
 }
 
 TEST(Record, SaysNullForWhatWasNotMeasured) {

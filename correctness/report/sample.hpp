@@ -17,6 +17,7 @@ inline StageResult sample_stage(const std::string& name) {
   stage.hash = {.low = 0x0123456789abcdefU, .high = 0xfedcba9876543210U, .finite = true};
   stage.steps_done = 3;
   stage.step_times_s = {0.5, 0.25, 0.125};
+  stage.checked_step_times_s = {1.0, 0.5, 0.25};
   stage.tokens_per_step = 2048;
   stage.peak = {3 << 20};
   stage.sent_per_step = {1'234'567};

@@ -307,8 +307,9 @@ TEST(Activations, GrowWithTheSequenceNotWithItsSquare) {
 
 TEST(KernelWorkspace, IsTheLargerOfPanelsAndAttentionBlocks) {
   EXPECT_EQ(host_kernel_workspace(1, 0), Bytes{4 * 512 * (1024 + 192)});
-  EXPECT_EQ(host_kernel_workspace(3, 256), Bytes{4 * 512 * (1024 + 3 * 192)});
-  EXPECT_EQ(host_kernel_workspace(2, 1023), Bytes{4 * 2 * (2 * 512 * 1024 + 82 * 512)});
+  EXPECT_EQ(host_kernel_workspace(2, 128), Bytes{4 * 512 * (1024 + 2 * 192)});
+  EXPECT_EQ(host_kernel_workspace(3, 256), Bytes{4 * 3 * (2 * 256 * 272 + (256 + 72) * 512)});
+  EXPECT_EQ(host_kernel_workspace(2, 1023), Bytes{4 * 2 * (2 * 512 * 1040 + (1024 + 72) * 512)});
   const GptShape s{
       .layers = 1, .width = 8, .heads = 2, .positions = 16, .vocabulary = 5, .batch = 1, .sequence = 16};
   EXPECT_EQ(gpt_constants(s, kRecipes[1], 1).at(Category::workspace).n, 4 * 256 + 4 * 512 * (1024 + 192));

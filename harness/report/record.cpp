@@ -122,6 +122,7 @@ void add_numbers(Json& json, const StageResult& stage) {
   const bool ran = stage.steps_done > 0;
   json["steps_done"] = stage.steps_done;
   json["step_times_s"] = stage.step_times_s;
+  json["checked_step_times_s"] = stage.checked_step_times_s;
   json["tokens_per_step"] = stage.tokens_per_step;
   json["tokens_per_s"] = stage.refuted() || rate <= 0 ? Json(nullptr) : Json(rate);
   json["peak_bytes"] = ran ? Json(stage.peak.n) : Json(nullptr);

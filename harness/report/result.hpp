@@ -20,6 +20,8 @@ struct StageResult {
   HashSum hash;                     // parameters, masters and moments after the last step
   int steps_done = 0;
   std::vector<double> step_times_s;  // raw samples: slowest rank, per step
+  // The same steps with all that proving them takes, from one step's beginning to its verdicts, on rank 0.
+  std::vector<double> checked_step_times_s;
   int64_t tokens_per_step = 0;
   Bytes peak;           // largest step peak over ranks
   Bytes sent_per_step;  // largest over ranks, last step: payload of every purpose

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 #include "harness/base/archive.hpp"
 #include "harness/suite/element_check.hpp"
@@ -110,6 +111,7 @@ StageResult run_steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer)
   for (int step = 0; step < run.steps; ++step) {
     if (run.progress) run.progress(step);
     endpoint.control->barrier();
+    const auto began = std::chrono::steady_clock::now();
     const StepEvidence mine = trainer.run_step(step);
     std::vector<StepEvidence> ranks;
     for (const std::string& text : endpoint.control->all_gather(to_bytes(mine))) {
@@ -118,6 +120,8 @@ StageResult run_steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer)
     const ReferenceStep& reference = run.reference->at(static_cast<size_t>(step));
     const bool holds = judge(result, facts, reference, ranks);
     ++result.steps_done;
+    const std::chrono::duration<double> checked = std::chrono::steady_clock::now() - began;
+    result.checked_step_times_s.push_back(checked.count());
     result.step_times_s.push_back(std::ranges::max(ranks, {}, &StepEvidence::time_s).time_s);
     result.losses.push_back(std::bit_cast<double>(ranks.front().loss_bits));
     fill_measurements(result, run, trainer, facts, ranks);

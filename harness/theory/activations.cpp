@@ -36,18 +36,18 @@ Bytes gpt_gradient_image(const GptShape& s, const Recipe& recipe) {
 }
 
 // One buffer for whichever needs more: a packed panel of 512 x 1024 for all and one of 192 x 512 a thread
-// (GEMM), or for each thread two blocks of min(T, 512) x T and a strip of 82 x 512 (attention; T rounded up
-// to 16).
+// (GEMM), or for each thread two blocks of min(T, 512) x (T + 16) and a strip of (T + 72) x 512 (attention;
+// T rounded up to 32).
 Bytes host_kernel_workspace(int threads, int64_t max_sequence) {
   constexpr int64_t kDepth = 512;
   constexpr int64_t kColumns = 1024;
   constexpr int64_t kRows = 192;
-  constexpr int64_t kStrip = 82;
+  constexpr int64_t kStrip = 72;
   const int64_t gemm = kDepth * kColumns + threads * kRows * kDepth;
   int64_t attention = 0;
   if (max_sequence > 0) {
-    const int64_t row = (max_sequence + 15) / 16 * 16;
-    attention = threads * (2 * std::min(row, kDepth) * row + kStrip * kDepth);
+    const int64_t row = (max_sequence + 31) / 32 * 32;
+    attention = threads * (2 * std::min(row, kDepth) * (row + 16) + (row + kStrip) * kDepth);
   }
   return Elements{std::max(gemm, attention)} * kFp32;
 }

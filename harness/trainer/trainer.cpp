@@ -78,7 +78,8 @@ Trainer::~Trainer() { table_->set_poll({}); }
 
 int Trainer::place() const { return collectives_->place(); }
 
-StepEvidence Trainer::run_step(int step) {
+StepEvidence Trainer::run_step(int step, Inspection inspection) {
+  inspection_ = inspection;
   ledger_.begin_step(step);
   if (config_.faults.begin_step) config_.faults.begin_step(step);
   ledger_.now().micro_batch_grads.resize(visits_.size());
@@ -172,6 +173,7 @@ void Trainer::exchange_losses() {
 HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
   const UnitLayout& layout = layout_.unit(unit);
   HashSum sum;
+  if (inspection_ != Inspection::full) return sum;
   table_->run(kernels::HashRun{
       .x = whole.part({{0}, layout.length}), .kind = kind, .logical = layout.logical_begin.n, .sum = &sum});
   return sum;
@@ -204,6 +206,7 @@ void Trainer::inspect_padding(const std::vector<StateRun>& held) {
 }
 
 void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vector<TensorHash>& into) {
+  if (inspection_ != Inspection::full) return;
   for (const StateRun& state : held) {
     if ((state.kind == HashKind::grad) != grads) continue;
     for (const TensorRun& run : runs(layout_.unit(state.unit), state.in_unit)) {

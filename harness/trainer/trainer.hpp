@@ -40,6 +40,10 @@ struct TrainerConfig {
   Faults faults;
 };
 
+// How much of a step the evidence holds: everything, or only what the meters count by themselves (no hashes),
+// which proves no bits and shows what hashing costs.
+enum class Inspection { full, meters_only };
+
 // A rank in training. Lives on one thread.
 class Trainer {
  public:
@@ -47,7 +51,7 @@ class Trainer {
   ~Trainer();
 
   // Runs step `step` (0, 1, …) and returns what this rank did. Throws as transports do.
-  StepEvidence run_step(int step);
+  StepEvidence run_step(int step, Inspection inspection = Inspection::full);
 
   const Layout& layout() const { return layout_; }
   int place() const;
@@ -86,6 +90,7 @@ class Trainer {
   std::unique_ptr<Strategy> strategy_;
   Buffer losses_;  // fp32, A per place, in the order of the fold's elements
   std::vector<Visit> visits_;
+  Inspection inspection_ = Inspection::full;
 };
 
 }  // namespace zp

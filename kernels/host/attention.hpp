@@ -3,13 +3,15 @@
 // +0.
 #pragma once
 
+#include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
-#include "kernels/host/math.hpp"
 #include "kernels/host/panels.hpp"
 
 namespace zp::kernels::ZP_ISA {
 
 inline constexpr int64_t kRowBlock = 64;
+// Between the rows of a matrix, so that a column's elements spread over the cache.
+inline constexpr int64_t kRowGap = 16;
 
 struct AttentionShape {
   int64_t batch, sequence, width, heads;
@@ -30,62 +32,77 @@ struct AttentionShape {
 
   int64_t head_width() const { return width / heads; }
   int64_t stride() const { return 3 * width; }  // of qkv
-  int64_t padded() const { return (sequence + kTileColumns - 1) / kTileColumns * kTileColumns; }
   float scale() const { return 1.0F / __builtin_sqrtf(static_cast<float>(head_width())); }
   int64_t columns_of(int64_t row) const {
     return row + kRowBlock < sequence ? row + kRowBlock : sequence;  // of a block that begins at `row`
   }
 };
 
-// One thread's part of the workspace: two matrices of at most 512 rows of padded() columns, and packed
-// panels.
+// One thread's part of the workspace: two matrices of at most 512 rows and T columns, rows `step` apart; one
+// operand packed in panels of columns, read by all blocks of rows; and one block of rows packed.
 struct AttentionSpace {
-  float *probabilities, *gradients, *packed_rows, *packed_columns;
+  float *probabilities, *gradients, *packed_columns, *packed_rows;
+  int64_t step;
 
   AttentionSpace(const HostContext& context, const AttentionShape& shape, int64_t worker) {
-    const int64_t matrix = (shape.padded() < kPanelDepth ? shape.padded() : kPanelDepth) * shape.padded();
-    const int64_t each = 2 * matrix + kStripRows * kPanelDepth;
-    probabilities = context.workspace + worker * each;
+    const int64_t longest = (shape.sequence + 31) / 32 * 32;
+    step = longest + kRowGap;
+    const int64_t matrix = (longest < kPanelDepth ? longest : kPanelDepth) * step;
+    probabilities = context.workspace + worker * (2 * matrix + (longest + kStripRows) * kPanelDepth);
     gradients = probabilities + matrix;
-    packed_rows = gradients + matrix;
-    packed_columns = packed_rows + (kStripRows - kTileColumns) * kPanelDepth;
+    packed_columns = gradients + matrix;
+    packed_rows = packed_columns + longest * kPanelDepth;
   }
 
-  // c (rows x columns, rows `step` apart) = or += one chain an element over `depth` ≤ 512 of a's and b's k.
-  void multiply(Into into, Operand<float> a, Operand<float> b, float* c, int64_t step, int64_t rows,
-                int64_t columns, int64_t depth) const {
-    pack_rows(a, rows, depth, packed_rows);
-    for (int64_t j = 0; j < columns; j += kTileColumns) {
-      const int64_t part = columns - j < kTileColumns ? columns - j : kTileColumns;
-      pack<kTileColumns>(b.at(j, 0), part, depth, packed_columns);
-      multiply_panels(into, depth, packed_rows, packed_columns, c + j, step, rows, part);
+  // Packs `columns` columns of an operand with `depth` k for the calls that follow.
+  void pack_right(Operand<float> b, int64_t columns, int64_t depth) const {
+    pack_panels<kTileColumns>(b, columns, depth, packed_columns);
+  }
+
+  // c = a·b where both are `depth` deep: scores of a block of `rows` rows. Row r of the block sees r + seen
+  // columns; tiles that no row sees are left out.
+  void multiply_seen(Operand<float> a, int64_t depth, float* c, int64_t rows, int64_t seen) const {
+    pack_panels<kTileRows>(a, rows, depth, packed_rows);
+    for (int64_t j = 0; j < seen + rows - 1; j += kTileColumns) {
+      const int64_t blind = j < seen ? 0 : (j - seen + 1) / kTileRows * kTileRows;
+      const int64_t columns = seen + rows - 1 - j < kTileColumns ? seen + rows - 1 - j : kTileColumns;
+      multiply_packed(Into::store, depth, packed_rows + blind * depth, packed_columns + j * depth,
+                      c + blind * step + j, step, rows - blind, columns);
     }
   }
 
-  // The same over any depth: `begin` … `end` are absolute indices, at whose multiples of 512 chains end.
-  void multiply_long(Operand<float> a, Operand<float> b, float* c, int64_t step, int64_t rows,
-                     int64_t columns, int64_t depth) const {
-    for (int64_t k = 0; k < depth; k += kPanelDepth) {
-      multiply(k == 0 ? Into::store : Into::add, a.at(0, k), b.at(0, k), c, step, rows, columns,
-               depth - k < kPanelDepth ? depth - k : kPanelDepth);
+  // c (rows x columns) = or += one chain an element over k = begin … end-1 of what was packed `depth` deep.
+  // Rows::along: a's rows are rows of a matrix above; Rows::across: they are its columns.
+  template <Rows order>
+  void multiply(Into into, const float* a, int64_t begin, int64_t end, int64_t depth, float* c,
+                int64_t c_step, int64_t rows, int64_t column, int64_t columns) const {
+    const int64_t part = columns - column < kTileColumns ? columns - column : kTileColumns;
+    multiply_unpacked<order>(into, end - begin, {a, step},
+                             packed_columns + column * depth + begin * kTileColumns, c + column, c_step, rows,
+                             part);
+  }
+
+  // c = rows of weights (of a matrix above) · b, over k = 0 … count-1; chains end at multiples of 512.
+  void multiply_weights(const float* weights, int64_t count, int64_t depth, float* c, int64_t c_step,
+                        int64_t rows, int64_t columns) const {
+    for (int64_t k = 0; k < count; k += kPanelDepth) {
+      const int64_t end = k + kPanelDepth < count ? k + kPanelDepth : count;
+      for (int64_t column = 0; column < columns; column += kTileColumns) {
+        multiply<Rows::along>(k == 0 ? Into::store : Into::add, weights + k, k, end, depth, c, c_step, rows,
+                              column, columns);
+      }
     }
   }
 };
 
-// Score row in place: x = x·scale, whole vectors, so that up to seven masked elements behind `n` are scaled
-// too.
-inline void scale_row(float* x, int64_t n, float scale) {
-  for (int64_t j = 0; j < n; j += kLanes) store(x + j, load(x + j) * splat(scale));
-}
-
-// x = exp(x - max), in whole vectors as above.
-inline void exp_row(float* x, int64_t n, float max) {
-  for (int64_t j = 0; j < n; j += kLanes) store(x + j, exp(load(x + j) - splat(max)));
+// Asks for the cache lines of d elements that are needed soon.
+inline void ask_for(const float* x, int64_t d) {
+  for (int64_t c = 0; c < d; c += 16) __builtin_prefetch(x + c);
 }
 
 // +0 behind the diagonal, as far as the block's columns reach.
 inline void mask_row(float* x, int64_t n, int64_t columns) {
-  for (int64_t j = n; j < columns; ++j) x[j] = 0.0F;
+  over_lanes(n, columns, [=](auto lanes, int64_t j) { write(lanes, x + j, splat(0.0F)); });
 }
 
 }  // namespace zp::kernels::ZP_ISA

@@ -1,4 +1,4 @@
-// Causal attention, forward: per head and block of 64 rows the scores, their softmax, and the product with v.
+// Causal attention, forward: per head and group of rows the scores, their softmax, and the product with v.
 #include "kernels/host/attention.hpp"
 
 namespace zp::kernels::ZP_ISA {
@@ -9,31 +9,45 @@ struct Head {
   float *out, *row_max, *row_sum;
 };
 
-// Scores of one row become probabilities.
-void softmax_row(float* x, int64_t n, float scale, float& max, float& sum) {
-  scale_row(x, n, scale);
-  max = row_max(x, n);
-  exp_row(x, n, max);
-  sum = row_sum(x, n);
-  scale_row(x, n, 1.0F / sum);
+// Rows whose probabilities exist at once.
+constexpr int64_t kGroup = 256;
+
+// Scores of one row become probabilities; +0 from n to columns.
+void softmax_row(float* x, int64_t n, int64_t columns, float scale, float& max, float& sum) {
+  max = row_max(x, n, scale);
+  const Floats factor = splat(scale), all_max = splat(max);
+  sum = row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
+    const Floats e = exp(read(lanes, x + j) * factor - all_max);
+    write(lanes, x + j, e);
+    return sums + e;
+  });
+  const Floats inverse = splat(1.0F / sum);
+  over_lanes(0, n, [=](auto lanes, int64_t j) { write(lanes, x + j, read(lanes, x + j) * inverse); });
+  mask_row(x, n, columns);
 }
 
-void forward(const AttentionShape& shape, const Head& head, const AttentionSpace& space) {
+// Rows first … end-1.
+void forward(const AttentionShape& shape, const Head& head, const AttentionSpace& space, int64_t first,
+             int64_t end) {
   const int64_t d = shape.head_width();
   const int64_t stride = shape.stride();
-  const int64_t step = shape.padded();
-  float* p = space.probabilities;
-  for (int64_t i = 0; i < shape.sequence; i += kRowBlock) {
+  space.pack_right({head.k, stride, 1}, end, d);
+  for (int64_t i = first; i < end; i += kRowBlock) {
     const int64_t columns = shape.columns_of(i);
-    const int64_t rows = columns - i;
-    space.multiply(Into::store, {head.q + i * stride, stride, 1}, {head.k, stride, 1}, p, step, rows, columns,
-                   d);
-    for (int64_t r = 0; r < rows; ++r) {
-      softmax_row(p + r * step, i + r + 1, shape.scale(), head.row_max[i + r], head.row_sum[i + r]);
-      mask_row(p + r * step, i + r + 1, columns);
+    float* p = space.probabilities + (i - first) * space.step;
+    space.multiply_seen({head.q + i * stride, stride, 1}, d, p, columns - i, i + 1);
+    for (int64_t row = i; row < columns; ++row, p += space.step) {
+      ask_for(head.v + row * stride, d);
+      ask_for(head.q + row * stride + d, d);  // the next head's
+      ask_for(head.k + row * stride + d, d);
+      softmax_row(p, row + 1, columns, shape.scale(), head.row_max[row], head.row_sum[row]);
     }
-    space.multiply_long({p, step, 1}, {head.v, 1, stride}, head.out + i * shape.width, shape.width, rows, d,
-                        columns);
+  }
+  space.pack_right({head.v, 1, stride}, d, end);
+  for (int64_t i = first; i < end; i += kRowBlock) {
+    const int64_t columns = shape.columns_of(i);
+    space.multiply_weights(space.probabilities + (i - first) * space.step, columns, end,
+                           head.out + i * shape.width, shape.width, columns - i, d);
   }
 }
 
@@ -56,7 +70,10 @@ void run(HostContext& context, const AttentionForward& call) {
                     .out = out + sequence * shape.sequence * shape.width + column,
                     .row_max = max + index * shape.sequence,
                     .row_sum = sum + index * shape.sequence};
-    forward(shape, head, AttentionSpace(context, shape, worker));
+    const AttentionSpace space(context, shape, worker);
+    for (int64_t first = 0; first < shape.sequence; first += kGroup) {
+      forward(shape, head, space, first, first + kGroup < shape.sequence ? first + kGroup : shape.sequence);
+    }
   });
 }
 

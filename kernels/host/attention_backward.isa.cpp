@@ -10,70 +10,96 @@ struct Head {
   float *dq, *dk, *dv;
 };
 
-// x·y over a row of n, in lanes.
-float row_dot(const float* x, const float* y, int64_t n) {
-  return row_lanes(n,
-                   [x, y](auto read, int64_t i, F32x8 lanes) { return lanes + read(x + i) * read(y + i); });
+// A row's p from its scores; +0 from n to columns.
+void probabilities_row(float* p, int64_t n, int64_t columns, float scale, float max, float sum) {
+  const Floats factor = splat(scale), all_max = splat(max), inverse = splat(1.0F / sum);
+  over_lanes(0, n, [=](auto lanes, int64_t j) {
+    write(lanes, p + j, exp(read(lanes, p + j) * factor - all_max) * inverse);
+  });
+  mask_row(p, n, columns);
 }
 
-// A row's p from its scores, and ds from dp, both in place.
-void backward_row(float* p, float* ds, int64_t n, float scale, float max, float sum) {
-  scale_row(p, n, scale);
-  exp_row(p, n, max);
-  scale_row(p, n, 1.0F / sum);
-  const F32x8 w = splat(row_dot(ds, p, n));
-  for (int64_t j = 0; j < n; j += kLanes) {
-    store(ds + j, (load(p + j) * (load(ds + j) - w)) * splat(scale));
-  }
+// A row's ds from dp, likewise.
+void gradients_row(const float* p, float* ds, int64_t n, int64_t columns, float scale) {
+  const Floats w = splat(row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
+    return sums + read(lanes, ds + j) * read(lanes, p + j);
+  }));
+  const Floats factor = splat(scale);
+  over_lanes(0, n, [=](auto lanes, int64_t j) {
+    write(lanes, ds + j, (read(lanes, p + j) * (read(lanes, ds + j) - w)) * factor);
+  });
+  mask_row(ds, n, columns);
 }
 
-// The pass over one head.
+// The pass over one head, for rows first … end-1, at most 512: those over which one chain of dk and dv runs.
 struct Backward {
   const AttentionShape& shape;
   const Head& head;
   const AttentionSpace& space;
+  int64_t first, end;
   int64_t d = shape.head_width();
   int64_t stride = shape.stride();
-  int64_t step = shape.padded();
 
-  // p, ds and dq of the block of rows at i; `first` is the first row that is kept.
-  void rows_at(int64_t i, int64_t first) const {
-    const int64_t columns = shape.columns_of(i);
-    const int64_t rows = columns - i;
-    float* p = space.probabilities + (i - first) * step;
-    float* ds = space.gradients + (i - first) * step;
-    space.multiply(Into::store, {head.q + i * stride, stride, 1}, {head.k, stride, 1}, p, step, rows, columns,
-                   d);
-    space.multiply(Into::store, {head.dout + i * shape.width, shape.width, 1}, {head.v, stride, 1}, ds, step,
-                   rows, columns, d);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t n = i + r + 1;
-      backward_row(p + r * step, ds + r * step, n, shape.scale(), head.row_max[i + r], head.row_sum[i + r]);
-      mask_row(p + r * step, n, columns);
-      mask_row(ds + r * step, n, columns);
+  float* p_of(int64_t row) const { return space.probabilities + (row - first) * space.step; }
+  float* ds_of(int64_t row) const { return space.gradients + (row - first) * space.step; }
+
+  void probabilities() const {
+    space.pack_right({head.k, stride, 1}, end, d);
+    for (int64_t i = first; i < end; i += kRowBlock) {
+      const int64_t columns = shape.columns_of(i);
+      space.multiply_seen({head.q + i * stride, stride, 1}, d, p_of(i), columns - i, i + 1);
+      for (int64_t row = i; row < columns; ++row) {
+        ask_for(head.v + row * stride, d);
+        ask_for(head.dout + row * shape.width, d);
+        probabilities_row(p_of(row), row + 1, columns, shape.scale(), head.row_max[row], head.row_sum[row]);
+      }
     }
-    space.multiply_long({ds, step, 1}, {head.k, 1, stride}, head.dq + i * stride, stride, rows, d, columns);
   }
 
-  // What rows first … end-1 add to dk and dv of the block of columns at j.
-  void columns_at(int64_t j, int64_t first, int64_t end) const {
-    const int64_t begin = first > j ? first : j;
-    const Into into = first > j ? Into::add : Into::store;
-    const int64_t columns = shape.columns_of(j) - j;
-    const int64_t at = (begin - first) * step + j;
-    space.multiply(into, {space.gradients + at, 1, step}, {head.q + begin * stride, 1, stride},
-                   head.dk + j * stride, stride, columns, d, end - begin);
-    space.multiply(into, {space.probabilities + at, 1, step},
-                   {head.dout + begin * shape.width, 1, shape.width}, head.dv + j * stride, stride, columns,
-                   d, end - begin);
+  void gradients() const {
+    space.pack_right({head.v, stride, 1}, end, d);
+    for (int64_t i = first; i < end; i += kRowBlock) {
+      const int64_t columns = shape.columns_of(i);
+      space.multiply_seen({head.dout + i * shape.width, shape.width, 1}, d, ds_of(i), columns - i, i + 1);
+      for (int64_t row = i; row < columns; ++row) {
+        ask_for(head.q + row * stride + d, d);  // the next head's
+        ask_for(head.k + row * stride + d, d);
+        gradients_row(p_of(row), ds_of(row), row + 1, columns, shape.scale());
+      }
+    }
+  }
+
+  void rows() const {
+    space.pack_right({head.k, 1, stride}, d, end);
+    for (int64_t i = first; i < end; i += kRowBlock) {
+      const int64_t columns = shape.columns_of(i);
+      space.multiply_weights(ds_of(i), columns, end, head.dq + i * stride, stride, columns - i, d);
+    }
+  }
+
+  // What these rows add to dk (weights ds, b = q) or dv (weights p, b = dout). Of a column's masked terms at
+  // the beginning of its chain those before its tile are left out: from +0 they lead to +0.
+  void columns(const float* weights, Operand<float> b, float* to) const {
+    space.pack_right(b, d, end - first);
+    for (int64_t column = 0; column < d; column += kTileColumns) {
+      int64_t rows = 0;
+      for (int64_t j = 0; j < end; j += rows) {
+        const int64_t last = shape.columns_of(j / kRowBlock * kRowBlock);
+        rows = j + kTileRows < last ? kTileRows : last - j;
+        const int64_t begin = first > j ? first : j;
+        space.multiply<Rows::across>(first > j ? Into::add : Into::store,
+                                     weights + (begin - first) * space.step + j, begin - first, end - first,
+                                     end - first, to + j * stride, stride, rows, column, d);
+      }
+    }
   }
 
   void run() const {
-    for (int64_t first = 0; first < shape.sequence; first += kPanelDepth) {
-      const int64_t end = first + kPanelDepth < shape.sequence ? first + kPanelDepth : shape.sequence;
-      for (int64_t i = first; i < end; i += kRowBlock) rows_at(i, first);
-      for (int64_t j = 0; j < end; j += kRowBlock) columns_at(j, first, end);
-    }
+    probabilities();
+    gradients();
+    rows();
+    columns(space.gradients, {head.q + first * stride, 1, stride}, head.dk);
+    columns(space.probabilities, {head.dout + first * shape.width, 1, shape.width}, head.dv);
   }
 };
 
@@ -102,7 +128,10 @@ void run(HostContext& context, const AttentionBackward& call) {
                     .dk = dqkv + at + shape.width,
                     .dv = dqkv + at + 2 * shape.width};
     const AttentionSpace space(context, shape, worker);
-    Backward{.shape = shape, .head = head, .space = space}.run();
+    for (int64_t first = 0; first < shape.sequence; first += kPanelDepth) {
+      const int64_t end = first + kPanelDepth < shape.sequence ? first + kPanelDepth : shape.sequence;
+      Backward{.shape = shape, .head = head, .space = space, .first = first, .end = end}.run();
+    }
   });
 }
 

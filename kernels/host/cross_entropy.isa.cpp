@@ -32,9 +32,9 @@ void run(HostContext& context, const CrossEntropyForward& call) {
   over_rows(context.pool, rows, vocabulary, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* x = logits + row * vocabulary;
-      const float max = row_max(x, vocabulary);
-      const F32x8 max8 = splat(max);
-      const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, F32x8 sums) {
+      const float max = row_max(x, vocabulary, 1.0F);
+      const Floats max8 = splat(max);
+      const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, Floats sums) {
         return sums + exp(read(lanes, x + i) - max8);
       });
       row_maxima[row] = max;
@@ -61,7 +61,7 @@ void run(HostContext& context, const CrossEntropyBackward& call) {
       float& target = x[targets[row]];
       const float inverse = 1.0F / row_sums[row];
       const float at_target = (exp(target - row_maxima[row]) * inverse - 1.0F) * share;
-      const F32x8 max8 = splat(row_maxima[row]), inverse8 = splat(inverse), share8 = splat(share);
+      const Floats max8 = splat(row_maxima[row]), inverse8 = splat(inverse), share8 = splat(share);
       over_lanes(0, vocabulary, [=](auto lanes, int64_t i) {
         write(lanes, x + i, (exp(read(lanes, x + i) - max8) * inverse8) * share8);
       });

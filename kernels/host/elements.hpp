@@ -1,5 +1,5 @@
-// Eight elements at a time from and to memory of either float type, and loops over blocks of independent
-// outputs. What every row and element kernel is made of.
+// A vector of elements at a time from and to memory of either float type, and loops over blocks of
+// independent outputs. What every row and element kernel is made of.
 #pragma once
 
 #include <string_view>
@@ -10,19 +10,19 @@
 
 namespace zp::kernels::ZP_ISA {
 
-// `Whole` and `Part` (math.hpp) say how many of the eight lanes lie in memory; missing lanes read as +0.
-ZP_INLINE F32x8 read(Whole, const float* p) { return load(p); }
-ZP_INLINE F32x8 read(Part part, const float* p) { return load_part(p, part.count); }
-ZP_INLINE F32x8 read(Whole, const bf16* p) { return load_widened(&p->bits); }
-ZP_INLINE F32x8 read(Part part, const bf16* p) { return load_widened_part(&p->bits, part.count); }
-ZP_INLINE void write(Whole, float* p, F32x8 x) { store(p, x); }
-ZP_INLINE void write(Part part, float* p, F32x8 x) { store_part(p, x, part.count); }
-ZP_INLINE void write(Whole, bf16* p, F32x8 x) { store_halves(&p->bits, round_to_bf16(x)); }
-ZP_INLINE void write(Part part, bf16* p, F32x8 x) {
+// `Whole` and `Part` (math.hpp) say how many of the lanes lie in memory; missing lanes read as +0.
+ZP_INLINE Floats read(Whole, const float* p) { return load(p); }
+ZP_INLINE Floats read(Part part, const float* p) { return load_part(p, part.count); }
+ZP_INLINE Floats read(Whole, const bf16* p) { return load_widened(&p->bits); }
+ZP_INLINE Floats read(Part part, const bf16* p) { return load_widened_part(&p->bits, part.count); }
+ZP_INLINE void write(Whole, float* p, Floats x) { store(p, x); }
+ZP_INLINE void write(Part part, float* p, Floats x) { store_part(p, x, part.count); }
+ZP_INLINE void write(Whole, bf16* p, Floats x) { store_halves(&p->bits, round_to_bf16(x)); }
+ZP_INLINE void write(Part part, bf16* p, Floats x) {
   store_halves_part(&p->bits, round_to_bf16(x), part.count);
 }
 
-// step(lanes, i) for i = begin, begin+8, …
+// step(lanes, i) for i = begin, begin+kLanes, …
 template <class Step>
 ZP_INLINE void over_lanes(int64_t begin, int64_t end, Step step) {
   int64_t i = begin;

@@ -9,7 +9,9 @@ namespace zp::kernels::ZP_ISA {
 namespace {
 
 // tanh(sqrt(2/π)·(x + 0.044715·x³))
-ZP_INLINE F32x8 gelu_tanh(F32x8 x) { return tanh(fma((x * x) * x, splat(0.044715F), x) * splat(0.7978846F)); }
+ZP_INLINE Floats gelu_tanh(Floats x) {
+  return tanh(fma((x * x) * x, splat(0.044715F), x) * splat(0.7978846F));
+}
 
 }  // namespace
 
@@ -20,7 +22,7 @@ void run(HostContext& context, const GeluForward& call) {
   float* y = call.y.write<float>();
   over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
     over_lanes(begin, end, [=](auto lanes, int64_t i) {
-      const F32x8 a = read(lanes, x + i);
+      const Floats a = read(lanes, x + i);
       write(lanes, y + i, (splat(0.5F) * a) * (splat(1.0F) + gelu_tanh(a)));
     });
   });
@@ -35,11 +37,11 @@ void run(HostContext& context, const GeluBackward& call) {
   float* dx = call.dx.write<float>();
   over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
     over_lanes(begin, end, [=](auto lanes, int64_t i) {
-      const F32x8 a = read(lanes, x + i);
-      const F32x8 t = gelu_tanh(a);
-      const F32x8 slope = fma(splat(0.134145F) * a, a, splat(1.0F)) * splat(0.7978846F);
-      const F32x8 steep = (splat(0.5F) * a) * fma(splat(0.0F) - t, t, splat(1.0F));
-      const F32x8 derivative = fma(steep, slope, splat(0.5F) * (splat(1.0F) + t));
+      const Floats a = read(lanes, x + i);
+      const Floats t = gelu_tanh(a);
+      const Floats slope = fma(splat(0.134145F) * a, a, splat(1.0F)) * splat(0.7978846F);
+      const Floats steep = (splat(0.5F) * a) * fma(splat(0.0F) - t, t, splat(1.0F));
+      const Floats derivative = fma(steep, slope, splat(0.5F) * (splat(1.0F) + t));
       write(lanes, dx + i, read(lanes, dy + i) * derivative);
     });
   });
@@ -93,7 +95,7 @@ void run(HostContext& context, const AdamW& call) {
     float* v = call.v.write<float>();
     over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
       over_lanes(begin, end, [=](auto lanes, int64_t i) {
-        F32x8 new_master = read(lanes, master + i), new_m = read(lanes, m + i), new_v = read(lanes, v + i);
+        Floats new_master = read(lanes, master + i), new_m = read(lanes, m + i), new_v = read(lanes, v + i);
         const auto broadcast = [](float x) { return splat(x); };
         adamw_formula(numbers, broadcast, read(lanes, grads + i), new_master, new_m, new_v);
         write(lanes, master + i, new_master);

@@ -73,7 +73,7 @@ void run(HostContext& context, const EmbeddingBackward& call) {
       float* word = dtoken + tokens[row] * width;
       float* place = dposition + row % sequence * width;
       over_lanes(begin, end, [=](auto lanes, int64_t c) {
-        const F32x8 d = read(lanes, dx + row * width + c);
+        const Floats d = read(lanes, dx + row * width + c);
         write(lanes, word + c, read(lanes, word + c) + d);
         write(lanes, place + c, read(lanes, place + c) + d);
       });

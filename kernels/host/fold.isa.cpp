@@ -73,7 +73,7 @@ void fold_tile(const Inputs& inputs, float divisor, T* out, int64_t begin, int64
   if (divisor == 1.0F) {
     over_lanes(0, n, [=](auto lanes, int64_t i) { write(lanes, out + begin + i, read(lanes, sums + i)); });
   } else {
-    const F32x8 by = splat(divisor);
+    const Floats by = splat(divisor);
     over_lanes(0, n,
                [=](auto lanes, int64_t i) { write(lanes, out + begin + i, read(lanes, sums + i) / by); });
   }

@@ -32,6 +32,9 @@ struct HostFunctionsOf<std::variant<C...>> : HostFunction<C>... {
 using HostFunctions = HostFunctionsOf<Call>;
 
 #if defined(__x86_64__)
+namespace avx512 {
+HostFunctions functions();
+}
 namespace avx2 {
 HostFunctions functions();
 }

@@ -40,9 +40,9 @@ struct Product {
 
   void multiply(const Block& block, int64_t row, int64_t rows, const float* packed_b, float* packed_a) const {
     const Into into = block.k > 0 || write == Write::accumulate ? Into::add : Into::store;
-    pack_rows(a.at(row, block.k), rows, block.depth, packed_a);
+    pack_panels<kTileRows>(a.at(row, block.k), rows, block.depth, packed_a);
     for (int64_t column = 0; column < block.columns; column += kTileColumns) {
-      multiply_panels(into, block.depth, packed_a, packed_b + column * block.depth,
+      multiply_packed(into, block.depth, packed_a, packed_b + column * block.depth,
                       c + row * n + block.column + column, n, rows,
                       lesser(kTileColumns, block.columns - column));
     }

@@ -1,5 +1,5 @@
-// The state hash of a run of elements (kernels/hash.hpp). AVX2: eight elements at a time, in the words of
-// hash_element.
+// The state hash of a run of elements (kernels/hash.hpp). AVX2 and AVX-512: a vector of elements at a
+// time, in the words of hash_element.
 #include <memory>
 
 #include "kernels/host/elements.hpp"
@@ -33,71 +33,105 @@ void add_one_by_one(const T* x, int64_t n, uint64_t index, HashSum& sum) {
   sum.finite = sum.finite && largest < infinity_of(x);
 }
 
-#if ZP_ISA_AVX2
+#if ZP_ISA_AVX2 || ZP_ISA_AVX512
 
-ZP_INLINE __m256i words_at(const float* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
-ZP_INLINE __m256i words_at(const bf16* x) {
-  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-}
-ZP_INLINE __m256i word(uint32_t x) { return _mm256_set1_epi32(static_cast<int32_t>(x)); }
+// Words are 32-bit lanes; where a name says 64, pairs of them.
+#if ZP_ISA_AVX512
+ZP_INLINE Ints sum64(Ints a, Ints b) { return {_mm512_add_epi64(a.v, b.v)}; }
+ZP_INLINE Ints multiply64(Ints a, Ints b) { return {_mm512_mul_epu32(a.v, b.v)}; }  // the low words
 template <int n>
-ZP_INLINE __m256i xor_shifted(__m256i x) {
-  return _mm256_xor_si256(x, _mm256_srli_epi32(x, n));
+ZP_INLINE Ints shift_right64(Ints a) {
+  return {_mm512_srli_epi64(a.v, n)};
+}
+template <int n>
+ZP_INLINE Ints shift_left64(Ints a) {
+  return {_mm512_slli_epi64(a.v, n)};
+}
+ZP_INLINE Ints words_at(const bf16* x) {
+  return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)))};
+}
+#else
+ZP_INLINE Ints sum64(Ints a, Ints b) { return {_mm256_add_epi64(a.v, b.v)}; }
+ZP_INLINE Ints multiply64(Ints a, Ints b) { return {_mm256_mul_epu32(a.v, b.v)}; }  // the low words
+template <int n>
+ZP_INLINE Ints shift_right64(Ints a) {
+  return {_mm256_srli_epi64(a.v, n)};
+}
+template <int n>
+ZP_INLINE Ints shift_left64(Ints a) {
+  return {_mm256_slli_epi64(a.v, n)};
+}
+ZP_INLINE Ints words_at(const bf16* x) {
+  return {_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))};
+}
+#endif
+
+ZP_INLINE Ints words_at(const float* x) { return bits_of(load(x)); }
+ZP_INLINE Ints word(uint32_t x) { return splat(static_cast<int32_t>(x)); }
+template <int n>
+ZP_INLINE Ints xor_shifted(Ints x) {
+  return x ^ shift_right_zeros<n>(x);
+}
+// first, first + step, … in the lanes.
+ZP_INLINE Ints stepped(uint32_t first, uint32_t step) {
+  int32_t words[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l)
+    words[l] = static_cast<int32_t>(first + static_cast<uint32_t>(l) * step);
+  return load(words);
 }
 
 struct Lanes {
-  __m256i low, high;
+  Ints low, high;
 };
 
-// The second half of hash_element for four elements: p and q are 64-bit lanes.
-ZP_INLINE void finish(__m256i p, __m256i q, Lanes& sums) {
-  const __m256i c =
-      _mm256_xor_si256(p, _mm256_srli_epi64(q, 32));  // in the low words; the high ones are ignored
-  const __m256i d = _mm256_xor_si256(q, _mm256_srli_epi64(p, 32));
-  const __m256i r =
-      _mm256_add_epi64(_mm256_mul_epu32(xor_shifted<16>(c), word(0x94d049bbU)), _mm256_slli_epi64(d, 32));
-  const __m256i s =
-      _mm256_add_epi64(_mm256_mul_epu32(xor_shifted<14>(d), word(0xbf58476dU)), _mm256_slli_epi64(c, 32));
-  sums.low = _mm256_add_epi64(sums.low, _mm256_xor_si256(r, _mm256_srli_epi64(s, 29)));
-  sums.high = _mm256_add_epi64(sums.high, _mm256_xor_si256(s, _mm256_srli_epi64(r, 31)));
+// The second half of hash_element for half of the lanes: p and q are 64-bit lanes.
+ZP_INLINE void finish(Ints p, Ints q, Lanes& sums) {
+  const Ints c = p ^ shift_right64<32>(q);  // in the low words; the high ones are ignored
+  const Ints d = q ^ shift_right64<32>(p);
+  const Ints r = sum64(multiply64(xor_shifted<16>(c), word(0x94d049bbU)), shift_left64<32>(d));
+  const Ints s = sum64(multiply64(xor_shifted<14>(d), word(0xbf58476dU)), shift_left64<32>(c));
+  sums.low = sum64(sums.low, r ^ shift_right64<29>(s));
+  sums.high = sum64(sums.high, s ^ shift_right64<31>(r));
 }
 
-ZP_INLINE uint64_t total(__m256i x) {
-  uint64_t lanes[4];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), x);
-  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+ZP_INLINE uint64_t total(Ints x) {
+  uint64_t lanes[kLanes / 2];
+  __builtin_memcpy(lanes, &x, sizeof(lanes));
+  uint64_t sum = 0;
+  for (const uint64_t lane : lanes) sum += lane;
+  return sum;
 }
 
 // A run within which the upper word of the index does not change.
 template <class T>
 void add_run(const T* x, int64_t n, uint64_t index, HashSum& sum) {
+  constexpr auto kStep = static_cast<uint32_t>(kLanes);
   const auto lo = static_cast<uint32_t>(index);
   const auto hi = static_cast<uint32_t>(index >> 32);
-  const __m256i steps = lane_numbers().v;
-  __m256i a_key = _mm256_add_epi32(word(lo * 0x9e3779b1U), _mm256_mullo_epi32(steps, word(0x9e3779b1U)));
-  __m256i b_key = _mm256_add_epi32(word(lo * 0xc2b2ae3dU + hi * 0x27d4eb2fU),
-                                   _mm256_mullo_epi32(steps, word(0xc2b2ae3dU)));
-  const __m256i a_step = word(8U * 0x9e3779b1U), b_step = word(8U * 0xc2b2ae3dU);
-  const __m256i a_high = word(hi * 0x85ebca77U), offset = word(0x7f4a7c15U);
-  const __m256i a_factor = word(0xd6e8feb9U), b_factor = word(0xa3d8a1e7U);
-  const __m256i infinity = word(infinity_of(x));
-  Lanes sums{_mm256_setzero_si256(), _mm256_setzero_si256()};
-  __m256i bad = _mm256_setzero_si256();
+  Ints a_key = stepped(lo * 0x9e3779b1U, 0x9e3779b1U);
+  Ints b_key = stepped(lo * 0xc2b2ae3dU + hi * 0x27d4eb2fU, 0xc2b2ae3dU);
+  const Ints a_step = word(kStep * 0x9e3779b1U), b_step = word(kStep * 0xc2b2ae3dU);
+  const Ints a_high = word(hi * 0x85ebca77U), offset = word(0x7f4a7c15U);
+  const Ints a_factor = word(0xd6e8feb9U), b_factor = word(0xa3d8a1e7U);
+  const Ints magnitude = word(magnitude_of(x));
+  Lanes sums{splat(0), splat(0)};
+  Ints largest = splat(0);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const __m256i bits = words_at(x + i);
-    bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_and_si256(bits, infinity), infinity));
-    const __m256i a = xor_shifted<15>(_mm256_xor_si256(_mm256_xor_si256(bits, a_key), a_high));
-    const __m256i b = xor_shifted<13>(_mm256_xor_si256(_mm256_add_epi32(bits, offset), b_key));
-    a_key = _mm256_add_epi32(a_key, a_step);
-    b_key = _mm256_add_epi32(b_key, b_step);
-    finish(_mm256_mul_epu32(a, a_factor), _mm256_mul_epu32(b, b_factor), sums);
-    finish(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), a_factor),
-           _mm256_mul_epu32(_mm256_srli_epi64(b, 32), b_factor), sums);
+    const Ints bits = words_at(x + i);
+    largest = select(less(largest, bits & magnitude), bits & magnitude, largest);
+    const Ints a = xor_shifted<15>((bits ^ a_key) ^ a_high);
+    const Ints b = xor_shifted<13>((bits + offset) ^ b_key);
+    a_key = a_key + a_step;
+    b_key = b_key + b_step;
+    finish(multiply64(a, a_factor), multiply64(b, b_factor), sums);
+    finish(multiply64(shift_right64<32>(a), a_factor), multiply64(shift_right64<32>(b), b_factor), sums);
   }
   sum.low += total(sums.low);
   sum.high += total(sums.high);
-  sum.finite = sum.finite && _mm256_testz_si256(bad, bad) != 0;
+  int32_t magnitudes[kLanes];
+  store(magnitudes, largest);
+  for (const int32_t one : magnitudes) sum.finite = sum.finite && static_cast<uint32_t>(one) < infinity_of(x);
   add_one_by_one(x + i, n - i, index + static_cast<uint64_t>(i), sum);
 }
 

@@ -18,12 +18,26 @@ bool has_avx2() {
 #endif
 }
 
+bool has_avx512() {
+#if defined(__x86_64__)
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
 HostFunctions functions_for(Isa isa) {
+  if (isa == Isa::avx512 && !has_avx512()) {
+    fail(Exit::unavailable,
+         "kernels for AVX-512: this processor lacks F, DQ, BW or VL; the others give the same bits");
+  }
   if (isa == Isa::avx2 && !has_avx2()) {
     fail(Exit::unavailable,
          "kernels for AVX2: this processor lacks AVX2 or FMA; the portable ones give the same bits");
   }
 #if defined(__x86_64__)
+  if (isa == Isa::avx512 || (isa == Isa::best && has_avx512())) return avx512::functions();
   if (isa != Isa::portable && has_avx2()) return avx2::functions();
 #endif
   return portable::functions();
@@ -73,8 +87,9 @@ Bytes host_workspace(const HostOptions& options) {
   const int64_t gemm = kPanelDepth * (kPanelColumns + threads * kPanelRows);
   int64_t attention = 0;
   if (options.max_sequence > 0) {
-    const int64_t columns = (options.max_sequence + 15) / 16 * 16;
-    attention = threads * (2 * std::min(columns, kPanelDepth) * columns + kStripRows * kPanelDepth);
+    const int64_t columns = (options.max_sequence + 31) / 32 * 32;
+    attention = threads *
+                (2 * std::min(columns, kPanelDepth) * (columns + 16) + (columns + kStripRows) * kPanelDepth);
   }
   return {4 * std::max(gemm, attention)};
 }

@@ -28,15 +28,15 @@ void forward_row(const Forward<T>& p, int64_t width, int64_t row) {
   float* y = p.y + row * width;
   const auto n = static_cast<float>(width);
   const float mean = row_sum(x, width) / n;
-  const F32x8 mean8 = splat(mean);
-  const float squares = row_lanes(width, [=](auto lanes, int64_t i, F32x8 sums) {
-    const F32x8 d = read(lanes, x + i) - mean8;
+  const Floats mean8 = splat(mean);
+  const float squares = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
+    const Floats d = read(lanes, x + i) - mean8;
     return fma(d, d, sums);
   });
   const float rstd = 1.0F / __builtin_sqrtf(squares / n + kEpsilon);
-  const F32x8 rstd8 = splat(rstd);
+  const Floats rstd8 = splat(rstd);
   over_lanes(0, width, [=, &p](auto lanes, int64_t i) {
-    const F32x8 xhat = (read(lanes, x + i) - mean8) * rstd8;
+    const Floats xhat = (read(lanes, x + i) - mean8) * rstd8;
     write(lanes, y + i, fma(xhat, read(lanes, p.gain + i), read(lanes, p.bias + i)));
   });
   p.mean[row] = mean;
@@ -63,20 +63,20 @@ void backward_row(const Backward<T>& p, int64_t width, int64_t row) {
   const T* gain = p.gain;
   float* dx = p.dx + row * width;
   const auto n = static_cast<float>(width);
-  const F32x8 mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
-  const float sum_h = row_lanes(width, [=](auto lanes, int64_t i, F32x8 sums) {
+  const Floats mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
+  const float sum_h = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
     return sums + read(lanes, dy + i) * read(lanes, gain + i);
   });
-  const float sum_hx = row_lanes(width, [=](auto lanes, int64_t i, F32x8 sums) {
-    const F32x8 h = read(lanes, dy + i) * read(lanes, gain + i);
+  const float sum_hx = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
+    const Floats h = read(lanes, dy + i) * read(lanes, gain + i);
     return sums + h * ((read(lanes, x + i) - mean) * rstd);
   });
-  const F32x8 mean_h = splat(sum_h / n), mean_hx = splat(sum_hx / n);
+  const Floats mean_h = splat(sum_h / n), mean_hx = splat(sum_hx / n);
   const bool accumulate = p.write == Write::accumulate;
   over_lanes(0, width, [=](auto lanes, int64_t i) {
-    const F32x8 h = read(lanes, dy + i) * read(lanes, gain + i);
-    const F32x8 xhat = (read(lanes, x + i) - mean) * rstd;
-    const F32x8 d = ((h - mean_h) - xhat * mean_hx) * rstd;
+    const Floats h = read(lanes, dy + i) * read(lanes, gain + i);
+    const Floats xhat = (read(lanes, x + i) - mean) * rstd;
+    const Floats d = ((h - mean_h) - xhat * mean_hx) * rstd;
     write(lanes, dx + i, accumulate ? read(lanes, dx + i) + d : d);
   });
 }
@@ -87,10 +87,10 @@ void backward_columns(const Backward<T>& p, Shape shape, int64_t begin, int64_t 
   for (int64_t row = 0; row < shape.rows; ++row) {
     const float* x = p.x + row * shape.width;
     const float* dy = p.dy + row * shape.width;
-    const F32x8 mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
+    const Floats mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
     over_lanes(begin, end, [=, &p](auto lanes, int64_t c) {
-      const F32x8 d = read(lanes, dy + c);
-      const F32x8 xhat = (read(lanes, x + c) - mean) * rstd;
+      const Floats d = read(lanes, dy + c);
+      const Floats xhat = (read(lanes, x + c) - mean) * rstd;
       write(lanes, p.dgain + c, fma(d, xhat, read(lanes, p.dgain + c)));
       write(lanes, p.dbias + c, read(lanes, p.dbias + c) + d);
     });

@@ -7,48 +7,40 @@
 
 namespace zp::kernels::ZP_ISA {
 
-// The larger; `a` where neither is.
-ZP_INLINE F32x8 larger(F32x8 a, F32x8 b) { return select(less(a, b), b, a); }
-ZP_INLINE F32x8 smaller(F32x8 a, F32x8 b) { return select(less(b, a), b, a); }
-
-// 2ⁿ·e^r with n = nearest integer to x/ln 2 and ln 2 split in two; a polynomial for e^r. 2ⁿ is applied in two
-// exact halves, so a subnormal result is rounded once more, in the last product only.
-ZP_INLINE F32x8 exp(F32x8 x) {
+// 2ⁿ·e^r with n = nearest integer to x/ln 2 and ln 2 split in two; a polynomial for e^r. A subnormal result
+// is rounded once more, by the power of two.
+ZP_INLINE Floats exp(Floats x) {
   x = smaller(larger(x, splat(-104.0F)), splat(89.0F));
-  const F32x8 magic = splat(12582912.0F);  // 1.5·2²³: adding it rounds to an integer in the low bits
-  const F32x8 shifted = fma(x, splat(0x1.715476p+0F), magic);
-  const F32x8 n = shifted - magic;
-  const I32x8 exponent = bits_of(shifted) - bits_of(magic);
-  F32x8 r = fma(n, splat(-0x1.62e43p-1F), x);
+  const Floats magic = splat(12582912.0F);  // 1.5·2²³: adding it rounds to an integer in the low bits
+  const Floats shifted = fma(x, splat(0x1.715476p+0F), magic);
+  const Floats n = shifted - magic;
+  const Ints exponent = bits_of(shifted) - bits_of(magic);
+  Floats r = fma(n, splat(-0x1.62e43p-1F), x);
   r = fma(n, splat(0x1.05c61p-29F), r);
-  F32x8 q = splat(0x1.6af784p-10F);
+  Floats q = splat(0x1.6af784p-10F);
   q = fma(q, r, splat(0x1.1232dep-7F));
   q = fma(q, r, splat(0x1.55589ap-5F));
   q = fma(q, r, splat(0x1.555494p-3F));
   q = fma(q, r, splat(0x1.fffffcp-2F));
-  const F32x8 y = fma(r * r, q, r) + splat(1.0F);
-  const I32x8 half = shift_right<1>(exponent);
-  const I32x8 rest = exponent - half;
-  const F32x8 first_power = from_bits(shift_left<23>(half + splat(127)));
-  const F32x8 second_power = from_bits(shift_left<23>(rest + splat(127)));
-  return (y * first_power) * second_power;
+  const Floats y = fma(r * r, q, r) + splat(1.0F);
+  return times_power_of_two(y, n, exponent);
 }
 
 // Odd polynomial below 0.625, else 1 - 2/(e^2|x| + 1); the sign is copied.
-ZP_INLINE F32x8 tanh(F32x8 x) {
-  const I32x8 sign = bits_of(x) & splat(INT32_MIN);
-  const F32x8 a = from_bits(bits_of(x) & splat(INT32_MAX));
-  const F32x8 u = a * a;
-  F32x8 p = splat(0x1.189a78p-9F);
+ZP_INLINE Floats tanh(Floats x) {
+  const Ints sign = bits_of(x) & splat(INT32_MIN);
+  const Floats a = from_bits(bits_of(x) & splat(INT32_MAX));
+  const Floats u = a * a;
+  Floats p = splat(0x1.189a78p-9F);
   p = fma(p, u, splat(-0x1.0bfc64p-7F));
   p = fma(p, u, splat(0x1.639406p-6F));
   p = fma(p, u, splat(-0x1.b9f046p-5F));
   p = fma(p, u, splat(0x1.111076p-3F));
   p = fma(p, u, splat(-0x1.555554p-2F));
-  const F32x8 small = fma(a * u, p, a);
-  const F32x8 clamped = smaller(a, splat(10.0F));
-  const F32x8 large = splat(1.0F) - splat(2.0F) / (exp(clamped + clamped) + splat(1.0F));
-  const F32x8 magnitude = select(less(a, splat(0.625F)), small, large);
+  const Floats small = fma(a * u, p, a);
+  const Floats clamped = smaller(a, splat(10.0F));
+  const Floats large = splat(1.0F) - splat(2.0F) / (exp(clamped + clamped) + splat(1.0F));
+  const Floats magnitude = select(less(a, splat(0.625F)), small, large);
   return from_bits(bits_of(magnitude) | sign);
 }
 
@@ -91,58 +83,54 @@ inline float log(float x) {
   return static_cast<float>(__builtin_bit_cast(double, sum_bits));
 }
 
-// How a term of a row reduction reads its elements: all eight lanes, or the last few.
+// How a term of a row reduction reads its elements: all lanes, or the last few.
 struct Whole {
-  ZP_INLINE F32x8 operator()(const float* p) const { return load(p); }
+  ZP_INLINE Floats operator()(const float* p) const { return load(p); }
 };
 struct Part {
   int64_t count;
-  ZP_INLINE F32x8 operator()(const float* p) const { return load_part(p, count); }
+  ZP_INLINE Floats operator()(const float* p) const { return load_part(p, count); }
 };
 
 // Element i goes to lane i mod 32, each lane from +0 in order of i; then lanes are folded (l, l+16), 8, 4,
-// 2, 1. term(read, i, lanes) returns `lanes` with elements i … i+7 taken in; it reads memory through `read`
-// only.
-//   sum:  row_lanes(n, [&](auto read, int64_t i, F32x8 lanes) { return lanes + read(x + i); })
+// 2, 1. term(read, i, lanes) returns `lanes` with elements i … i+kLanes-1 taken in; it reads memory through
+// `read` only.
+//   sum:  row_lanes(n, [&](auto read, int64_t i, Floats lanes) { return lanes + read(x + i); })
 template <class Term>
 ZP_INLINE float row_lanes(int64_t n, Term term) {
-  F32x8 lanes[4] = {splat(0.0F), splat(0.0F), splat(0.0F), splat(0.0F)};
+  constexpr int64_t kVectors = 32 / kLanes;
+  Floats lanes[kVectors];
+  for (int64_t j = 0; j < kVectors; ++j) lanes[j] = splat(0.0F);
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    for (int64_t j = 0; j < 4; ++j) lanes[j] = term(Whole{}, i + 8 * j, lanes[j]);
+    for (int64_t j = 0; j < kVectors; ++j) lanes[j] = term(Whole{}, i + kLanes * j, lanes[j]);
   }
-  for (int64_t j = 0; i < n; ++j, i += 8) {
-    if (i + 8 <= n) {
+  for (int64_t j = 0; i < n; ++j, i += kLanes) {
+    if (i + kLanes <= n) {
       lanes[j] = term(Whole{}, i, lanes[j]);
     } else {
       lanes[j] = select(first_lanes(n - i), term(Part{n - i}, i, lanes[j]), lanes[j]);
     }
   }
-  float folded[8];
-  store(folded, (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
-  for (int half = 4; half >= 1; half /= 2) {
-    for (int l = 0; l < half; ++l) folded[l] = folded[l] + folded[l + half];
-  }
-  return folded[0];
+  return folded(lanes);
 }
 
 inline float row_sum(const float* x, int64_t n) {
-  return row_lanes(n, [x](auto read, int64_t i, F32x8 lanes) { return lanes + read(x + i); });
+  return row_lanes(n, [x](auto read, int64_t i, Floats lanes) { return lanes + read(x + i); });
 }
 
-// The largest of n ≥ 1 elements. Either zero gives +0, so the order of comparison leaves no trace.
-inline float row_max(const float* x, int64_t n) {
-  float best = x[0];
+// The largest of n ≥ 1 elements of x·scale. Either zero gives +0, so the order of comparison leaves no trace.
+inline float row_max(const float* x, int64_t n, float scale) {
+  const Floats factor = splat(scale);
+  Floats lanes = splat(x[0]) * factor, others = lanes;
   int64_t i = 0;
-  if (n >= 8) {
-    F32x8 lanes = load(x);
-    for (i = 8; i + 8 <= n; i += 8) lanes = larger(lanes, load(x + i));
-    float all[8];
-    store(all, lanes);
-    for (const float lane : all) best = best < lane ? lane : best;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    lanes = larger(lanes, load(x + i) * factor);
+    others = larger(others, load(x + i + kLanes) * factor);
   }
-  for (; i < n; ++i) best = best < x[i] ? x[i] : best;
-  return best + 0.0F;
+  for (; i + kLanes <= n; i += kLanes) lanes = larger(lanes, load(x + i) * factor);
+  if (i < n) others = select(first_lanes(n - i), larger(others, load_part(x + i, n - i) * factor), others);
+  return largest(larger(lanes, others)) + 0.0F;
 }
 
 }  // namespace zp::kernels::ZP_ISA

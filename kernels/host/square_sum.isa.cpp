@@ -4,6 +4,7 @@
 
 #include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
+#include "kernels/host/pack.hpp"
 
 namespace zp::kernels::ZP_ISA {
 namespace {
@@ -15,25 +16,78 @@ ZP_INLINE double widened(const bf16* x) {
   return static_cast<double>(__builtin_bit_cast(float, static_cast<uint32_t>(x->bits) << 16));
 }
 
-// `blocks` whole blocks from x on.
-template <int64_t blocks, class T>
-ZP_INLINE void add_blocks(const T* x, ExactSum& sum) {
-  double squares[blocks] = {};
-  for (int64_t i = 0; i < kNormBlock; ++i) {
-    for (int64_t b = 0; b < blocks; ++b) {
-      const double value = widened(x + b * kNormBlock + i);
-      squares[b] += value * value;
-    }
+ZP_INLINE Eight load_as_float(const float* x) { return load_eight(x); }
+ZP_INLINE Eight load_as_float(const bf16* x) { return load_eight(&x->bits); }
+
+#if ZP_ISA_AVX512
+struct Chains {
+  __m512d v;
+};
+ZP_INLINE Chains no_squares() { return {_mm512_setzero_pd()}; }
+ZP_INLINE void add_squares(Chains& chains, Eight a) {
+  const __m512d x = _mm512_cvtps_pd(a.v);
+  chains.v = _mm512_add_pd(chains.v, _mm512_mul_pd(x, x));
+}
+ZP_INLINE void store(double* p, Chains a) { _mm512_storeu_pd(p, a.v); }
+#elif ZP_ISA_AVX2
+struct Chains {
+  __m256d low, high;
+};
+ZP_INLINE Chains no_squares() { return {_mm256_setzero_pd(), _mm256_setzero_pd()}; }
+ZP_INLINE void add_squares(Chains& chains, Eight a) {
+  const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a.v));
+  const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a.v, 1));
+  chains.low = _mm256_add_pd(chains.low, _mm256_mul_pd(low, low));
+  chains.high = _mm256_add_pd(chains.high, _mm256_mul_pd(high, high));
+}
+ZP_INLINE void store(double* p, Chains a) {
+  _mm256_storeu_pd(p, a.low);
+  _mm256_storeu_pd(p + 4, a.high);
+}
+#else
+struct Chains {
+  double v[8];
+};
+ZP_INLINE Chains no_squares() { return {}; }
+ZP_INLINE void add_squares(Chains& chains, Eight a) {
+  for (int l = 0; l < 8; ++l) {
+    const auto x = static_cast<double>(a.v[l]);
+    chains.v[l] += x * x;
   }
-  for (int64_t b = 0; b < blocks; ++b) sum.add(squares[b]);
+}
+ZP_INLINE void store(double* p, Chains a) {
+  for (int l = 0; l < 8; ++l) p[l] = a.v[l];
+}
+#endif
+
+// kSideBySide whole blocks from x on, a block in each lane: squares of 8 x 8 elements are transposed.
+template <class T>
+ZP_INLINE void add_blocks(const T* x, ExactSum& sum) {
+  Chains chains = no_squares();
+  for (int64_t i = 0; i < kNormBlock; i += 8) {
+    Eight square[8];
+    for (int64_t b = 0; b < 8; ++b) square[b] = load_as_float(x + b * kNormBlock + i);
+    transpose(square);
+    for (int64_t k = 0; k < 8; ++k) add_squares(chains, square[k]);
+  }
+  double squares[kSideBySide];
+  store(squares, chains);
+  for (const double block : squares) sum.add(block);
+}
+
+// One whole block.
+template <class T>
+ZP_INLINE void add_block(const T* x, ExactSum& sum) {
+  double squares = 0.0;
+  for (int64_t i = 0; i < kNormBlock; ++i) squares += widened(x + i) * widened(x + i);
+  sum.add(squares);
 }
 
 template <class T>
 void add_run(const T* x, int64_t n, ExactSum& sum) {
   int64_t i = 0;
-  for (; i + kSideBySide * kNormBlock <= n; i += kSideBySide * kNormBlock)
-    add_blocks<kSideBySide>(x + i, sum);
-  for (; i + kNormBlock <= n; i += kNormBlock) add_blocks<1>(x + i, sum);
+  for (; i + kSideBySide * kNormBlock <= n; i += kSideBySide * kNormBlock) add_blocks(x + i, sum);
+  for (; i + kNormBlock <= n; i += kNormBlock) add_block(x + i, sum);
   if (i == n) return;
   double squares = 0.0;
   for (; i < n; ++i) squares += widened(x + i) * widened(x + i);
