@@ -245,6 +245,18 @@ TEST(Verdicts, StayRefutedOnceRefuted) {
   EXPECT_THROW(merge(all, {Claim::work, Finding::proved, {}}), Error);
 }
 
+// Every rank has the same data and so does the reference: nothing differs, and nothing is shown.
+TEST(Judges, RefuteBitsOfMicroBatchesThatDoNotDiffer) {
+  MadeRun run(theory::kZero2, 4, 2, Algorithm::halving);
+  for (HashSum& hash : run.reference.micro_batch_grads) hash = run.reference.micro_batch_grads.front();
+  for (StepEvidence& rank : run.ranks) {
+    for (HashSum& hash : rank.micro_batch_grads) hash = run.reference.micro_batch_grads.front();
+  }
+  const Verdict verdict = judge(Claim::bits, run);
+  EXPECT_EQ(verdict.finding, Finding::refuted);
+  EXPECT_NE(verdict.evidence.front().find("micro-batches 0 and 1 have the same gradient"), std::string::npos);
+}
+
 TEST(Merge, WhatWasNotMeasuredInOneStepIsNotProvedOfTheRun) {
   const Verdict proved{Claim::bytes, Finding::proved, {}};
   const Verdict unmeasured{Claim::bytes, Finding::not_measured, {}};

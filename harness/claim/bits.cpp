@@ -96,6 +96,7 @@ class BitsJudge {
     judge_uses();
     judge_numbers("loss", &StepEvidence::loss_bits, reference_.loss_bits);
     judge_micro_batches();
+    judge_distinct();
     judge_slices(HashKind::grad, &StepEvidence::grads);
     judge_numbers("gradient norm", &StepEvidence::norm_bits, reference_.norm_bits);
     for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
@@ -117,6 +118,7 @@ class BitsJudge {
   void judge_uses_of(int rank, const std::vector<HashSum>& units);
   void judge_numbers(std::string_view what, uint64_t StepEvidence::*bits, uint64_t expected);
   void judge_micro_batches();
+  void judge_distinct();
   void judge_slices(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes);
   void judge_replicas(HashKind kind);
   void judge_padding();
@@ -223,6 +225,21 @@ void BitsJudge::judge_micro_batches() {
       if (have == expected) continue;
       findings_.add(ranks_[at].step, rank,
                     fmt::format("own gradient of micro-batch {}: {}", number, unequal(have, expected)));
+    }
+  }
+}
+
+// Gradients that do not differ between micro-batches would hide a rank that takes another's: then nothing is
+// proved.
+void BitsJudge::judge_distinct() {
+  findings_.begin_kind();
+  const std::vector<HashSum>& grads = reference_.micro_batch_grads;
+  for (size_t a = 0; a < grads.size(); ++a) {
+    for (size_t b = a + 1; b < grads.size(); ++b) {
+      if (grads[a] != grads[b]) continue;
+      findings_.add(
+          step(),
+          fmt::format("micro-batches {} and {} have the same gradient, expected distinct data", a, b));
     }
   }
 }
