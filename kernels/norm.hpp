@@ -1,6 +1,6 @@
-// The gradient norm of design 3.5: squares of a block of 64 elements are summed in fp64, ascending; each block's sum is
-// rounded (to nearest even) to a multiple of 2⁻¹⁰⁰ and added to a 192-bit integer. Exact in any order, so every stage
-// and every world size gets the same bits.
+// The gradient norm of design 3.5: squares of a block of 64 elements are summed in fp64, ascending; each
+// block's sum is rounded (to nearest even) to a multiple of 2⁻¹⁰⁰ and added to a 192-bit integer. Exact in
+// any order, so every stage and every world size gets the same bits.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@ namespace zp {
 
 inline constexpr int64_t kNormBlock = 64;
 
-// A non-negative multiple of 2⁻¹⁰⁰ below 2⁹⁰, or "saturated" (the running sum was not finite or reached 2⁹⁰), which is
-// sticky.
+// A non-negative multiple of 2⁻¹⁰⁰ below 2⁹⁰, or "saturated" (the running sum was not finite or reached 2⁹⁰),
+// which is sticky.
 class ExactSum {
  public:
   // Adds one block's sum of squares, rounded to a multiple of 2⁻¹⁰⁰.
   void add(double block);
-  // Six 32-bit limbs, least significant first, each carried in an int64 so that they may be summed over up to 2²⁰
-  // ranks; a saturated sum is sent as 2⁹⁰.
+  // Six 32-bit limbs, least significant first, each carried in an int64 so that they may be summed over up to
+  // 2²⁰ ranks; a saturated sum is sent as 2⁹⁰.
   std::array<int64_t, 6> limbs() const;
   // Adds what limbs() gave on another rank.
   void add_limbs(const std::array<int64_t, 6>& limbs);
@@ -32,8 +32,8 @@ class ExactSum {
   bool saturated_ = false;
 };
 
-// Factor that brings a gradient of this norm down to `clip`: clip/norm where norm > clip, else 1; fp64, then fp32.
-// clip = 0 means no clipping.
+// Factor that brings a gradient of this norm down to `clip`: clip/norm where norm > clip, else 1; fp64, then
+// fp32. clip = 0 means no clipping.
 float clip_factor(double norm, double clip);
 
 }  // namespace zp

@@ -56,7 +56,8 @@ TEST(Corpus, RefusesAMissingFileAFolderAndAnEmptyFile) {
 
 TEST(Corpus, RefusesAFileWithoutASequenceAndItsNextToken) {
   const TestFile file("abcde");
-  expect_says(refusal(file.path(), 5), "holds 5 tokens; a micro-batch of 5 needs as many and the token that follows");
+  expect_says(refusal(file.path(), 5),
+              "holds 5 tokens; a micro-batch of 5 needs as many and the token that follows");
   expect_says(refusal(file.path(), INT64_MAX), "holds 5 tokens");
   expect_says(refusal(file.path(), 0), "at least 1");
   const Corpus just_enough = Corpus::from_file(file.path(), 4);

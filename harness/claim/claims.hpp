@@ -43,7 +43,8 @@ struct Suspect {
 Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
                       const std::vector<StepEvidence>& ranks);
 
-// Proved stays proved only with proved; a refutation outranks not measured. Evidence of both, up to the limit.
+// Proved stays proved only with proved; a refutation outranks not measured. Evidence of both, up to the
+// limit.
 void merge(Verdict& into, const Verdict& other);
 
 }  // namespace zp
