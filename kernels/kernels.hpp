@@ -216,7 +216,7 @@ class Table {
   virtual void run(const Call& call) = 0;
   // `poll` is called on the caller's thread now and then while a kernel runs; it may run kernels itself. A
   // table that hands its work to a device needs none.
-  virtual void set_poll(std::function<void()> poll) { static_cast<void>(poll); }
+  virtual void set_poll(const std::function<void()>& poll) { static_cast<void>(poll); }
 };
 
 enum class Isa { best, portable, avx2, avx512 };

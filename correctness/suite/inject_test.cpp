@@ -51,7 +51,8 @@ TEST(Injection, RefusesWhatTheJobDoesNotHave) {
 class EveryFault : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
-  const auto& [kind, stage] = GetParam();
+  const std::string kind = std::get<0>(GetParam());
+  const std::string stage = std::get<1>(GetParam());
   for (const FaultRow& row : fault_table()) {
     if (row.name != kind) continue;
     for (const int world : {2, 3}) {

@@ -65,7 +65,7 @@ class HostTable final : public Table {
     }
   }
 
-  void set_poll(std::function<void()> poll) override { pool_.set_poll(std::move(poll)); }
+  void set_poll(const std::function<void()>& poll) override { pool_.set_poll(poll); }
 
   void run(const Call& call) override {
     std::visit(
