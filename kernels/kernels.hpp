@@ -175,7 +175,7 @@ struct HashRun {
 };
 
 // x = initial values of elements first … of a tensor: random_normal(key, element, scale), ones or zeros;
-// fp32. Elements: length.
+// fp32, or rounded once to bf16. Elements: length.
 struct Initialize {
   View x;
   Init init = Init::zeros;

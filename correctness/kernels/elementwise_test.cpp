@@ -150,7 +150,14 @@ TEST(Initialize, DependsOnKeyAndElementAlone) {
         call.first = kFirst;
         bench.run(call);
         const Floats flat(static_cast<size_t>(n), init == Init::ones ? 1.0F : 0.0F);
-        EXPECT_TRUE(same_bits(values_of<float>(call.x), init == Init::normal ? want : flat)) << text_of(host);
+        const Floats& all = init == Init::normal ? want : flat;
+        EXPECT_TRUE(same_bits(values_of<float>(call.x), all)) << text_of(host);
+        call.x = bench.space(Type::bf16, n);
+        bench.run(call);
+        const auto halves = values_of<bf16>(call.x);
+        for (size_t i = 0; i < all.size(); ++i) {
+          ASSERT_EQ(halves[i].bits, round_to_bf16(all[i]).bits) << text_of(host) << " element " << i;
+        }
       }
     }
   }

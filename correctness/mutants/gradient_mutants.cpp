@@ -84,6 +84,16 @@ Case slice_off_by_one() {
   return {m, {Claim::bits}, "grad"};
 }
 
+Case stale_padding_added() {
+  Trial m{.name = "StalePaddingAdded", .stage = "zero1", .world = 4, .fill = Fill::zero};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* zeros = as<kernels::Initialize>(call);
+    if (zeros && zeros->x.storage()->category == Category::fold) return;
+    table.run(call);
+  });
+  return {m, {Claim::bits, Claim::work}, "padding of averaged gradient"};
+}
+
 Case last_unit_never_reduced() {
   Trial m{.name = "LastUnitNeverReduced", .stage = "zero2", .world = 2, .fill = Fill::zero};
   m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
@@ -171,21 +181,14 @@ Case bf16_copy_not_refreshed() {
 }  // namespace
 
 std::vector<Case> gradient_mutants() {
-  return {averaged_twice(),
-          not_averaged(),
-          averaged_over_ranks_only(),
-          second_micro_step_replaces_first(),
-          reduced_in_bf16(),
-          slice_off_by_one(),
-          last_unit_never_reduced(),
-          other_micro_batches(),
-          one_rank_computes_wrongly(),
-          own_norm_clips(),
-          clip_not_applied(),
-          step_counter_per_unit(),
-          weight_decay_on_vectors(),
-          last_unit_not_updated(),
-          bf16_copy_not_refreshed()};
+  return {averaged_twice(),           not_averaged(),
+          averaged_over_ranks_only(), second_micro_step_replaces_first(),
+          reduced_in_bf16(),          slice_off_by_one(),
+          stale_padding_added(),      last_unit_never_reduced(),
+          other_micro_batches(),      one_rank_computes_wrongly(),
+          own_norm_clips(),           clip_not_applied(),
+          step_counter_per_unit(),    weight_decay_on_vectors(),
+          last_unit_not_updated(),    bf16_copy_not_refreshed()};
 }
 
 }  // namespace zp::mutants

@@ -98,6 +98,11 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
   for (const UnitLayout& unit : layout.units()) {
     for (int add = 1; add < micro_steps; ++add)
       calls.run("fold", sharded_grads ? unit.slice.n : unit.padded.n);
+    // Every term but those that open a sum comes through a scratch that another unit may have filled further.
+    for (const Visit& visit : fold_visits(micro_steps)) {
+      const int64_t padding = unit.padded.n - unit.length.n;
+      if (!sharded_grads && !visit.first && padding > 0) calls.run("initialize", padding);
+    }
     for (int reduction = 0; reduction < (sharded_grads ? micro_steps : 1); ++reduction) {
       if (world == 1) {
         // In place, and with nothing to divide by, there is nothing to do.

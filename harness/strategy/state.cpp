@@ -79,6 +79,8 @@ void GradientSums::add(int unit, float divisor) {
   const size_t merges = visit_.merges.size();
   if (!visit_.first) {
     const View sum = buffers_[static_cast<size_t>(visit_.target)].all(unit);
+    // A slice arrives with its padding; a whole unit is written by the model, which leaves padding alone.
+    if (extent_ == Extent::whole) clear_padding(unit, target(unit));
     add_into(sum, target(unit), last && merges == 0 ? divisor : 1.0F);
   }
   for (size_t i = 0; i < merges; ++i) {
@@ -86,6 +88,14 @@ void GradientSums::add(int unit, float divisor) {
     add_into(buffers_[static_cast<size_t>(merge.into)].all(unit),
              buffers_[static_cast<size_t>(merge.from)].all(unit), last && i + 1 == merges ? divisor : 1.0F);
   }
+}
+
+void GradientSums::clear_padding(int unit, const View& scratch) {
+  const UnitLayout& layout = rig_.layout.unit(unit);
+  if (layout.length == layout.padded) return;
+  kernels::Initialize zeros;
+  zeros.x = scratch.part({layout.length, layout.padded});
+  rig_.kernels.run(zeros);
 }
 
 void GradientSums::add_into(const View& sum, const View& term, float divisor) {

@@ -55,6 +55,8 @@ class GradientSums {
 
  private:
   void add_into(const View& sum, const View& term, float divisor);
+  // The scratch serves whole units of all lengths in turn: what a longer one left must not pass for padding.
+  void clear_padding(int unit, const View& scratch);
 
   Rig& rig_;
   Visit visit_;

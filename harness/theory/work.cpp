@@ -1,6 +1,7 @@
 // What one rank computes in one optimizer step.
 #include "harness/theory/work.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -96,7 +97,12 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
   for (const auto& [kernel, work] : micro_batch) {
     count.add_total(kernel, work.calls * micro_steps, work.elements * micro_steps);
   }
+  // Terms that open a sum are written where they stay; only the others pass through the scratch.
+  const std::vector<Visit> visits = fold_visits(static_cast<int>(micro_steps));
+  const int64_t through_scratch = std::ranges::count(visits, false, &Visit::first);
   for (const UnitLayout& unit : layout.units()) {
+    // Whole units pass through one scratch, whose padding is cleared before it is added.
+    if (stage.grads == Held::whole) count.add("initialize", through_scratch, unit.padded - unit.length);
     // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
     count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
     add_reductions(count, stage, unit, training, algorithm);

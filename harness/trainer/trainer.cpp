@@ -194,7 +194,6 @@ void Trainer::inspect_padding(const std::vector<StateRun>& held) {
   // Where fresh memory is NaN, so is padding that nobody writes.
   if (config_.fill == Fill::nan || inspection_ != Inspection::full) return;
   for (const StateRun& state : held) {
-    if (state.kind == HashKind::grad) continue;
     const Elements logical = std::max(layout_.unit(state.unit).length - state.in_unit.begin, Elements{0});
     if (logical >= state.in_unit.length()) continue;
     const View padding = state.view.part({logical, state.in_unit.length()});

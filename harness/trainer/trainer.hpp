@@ -65,8 +65,7 @@ class Trainer {
   void exchange_losses();
   HashSum hash_logical(HashKind kind, int unit, const View& whole);
   void hash_use(int micro_step, int unit, Pass pass);
-  // Padding of parameters, masters and moments is zero. That of gradients is not looked at: memory of the
-  // fold serves units of all lengths in turn.
+  // Padding of gradients, parameters, masters and moments is zero.
   void inspect_padding(const std::vector<StateRun>& held);
   void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);
 

@@ -108,17 +108,22 @@ void run(HostContext& context, const AdamW& call) {
 
 void run(HostContext& context, const Initialize& call) {
   const int64_t n = call.x.length().n;
-  float* x = call.x.write<float>();
-  const Initialize numbers = call;
-  over_blocks(context.pool, n, kBlock, [=, &numbers](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (numbers.init == Init::normal) {
-        x[i] = random_normal(numbers.key, static_cast<uint64_t>(numbers.first + i), numbers.scale);
-      } else {
-        x[i] = numbers.init == Init::ones ? 1.0F : 0.0F;
-      }
-    }
-  });
+  const auto value = [&call](int64_t i) {
+    if (call.init != Init::normal) return call.init == Init::ones ? 1.0F : 0.0F;
+    return random_normal(call.key, static_cast<uint64_t>(call.first + i), call.scale);
+  };
+  const auto fill = [&](const auto& put) {
+    over_blocks(context.pool, n, kBlock, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) put(i, value(i));
+    });
+  };
+  if (call.x.type() == Type::bf16) {
+    bf16* x = call.x.write<bf16>();
+    fill([x](int64_t i, float v) { x[i] = zp::round_to_bf16(v); });
+  } else {
+    float* x = call.x.write<float>();
+    fill([x](int64_t i, float v) { x[i] = v; });
+  }
 }
 
 void run(HostContext& context, const SyntheticGradient& call) {
