@@ -253,7 +253,7 @@ TEST(Judges, RefuteBitsOfMicroBatchesThatDoNotDiffer) {
     for (HashSum& hash : rank.micro_batch_grads) hash = run.reference.micro_batch_grads.front();
   }
   const Verdict verdict = judge(Claim::bits, run);
-  EXPECT_EQ(verdict.finding, Finding::refuted);
+  ASSERT_EQ(verdict.finding, Finding::refuted);
   EXPECT_NE(verdict.evidence.front().find("micro-batches 0 and 1 have the same gradient"), std::string::npos);
 }
 

@@ -141,6 +141,24 @@ TEST_F(Executable, EndsWithTheCodeOfAnInjectionThatNeverFired) {
   EXPECT_EQ(shell("ZP verify --model tiny --inject bitflip:step=7").code, 6);
 }
 
+TEST_F(Executable, RefusesDataOfWhichMicroBatchesDoNotDiffer) {
+  std::ofstream(file("short")) << "forty bytes give eight places to start.\n";
+  const Outcome outcome = shell("ZP verify --model tiny --ranks 2 --data " + file("short"));
+  EXPECT_EQ(outcome.code, 6);
+  EXPECT_NE(outcome.err.find("hold the same tokens"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Executable, RefusesDataThatIsNoRegularFileOrShorterThanAMicroBatch) {
+  const Outcome endless = shell("ZP verify --model tiny --data /dev/zero");
+  EXPECT_EQ(endless.code, 6);
+  EXPECT_NE(endless.err.find("no regular file"), std::string::npos) << endless.err;
+  // A sequence and its next token are there, but not four sequences.
+  std::ofstream(file("sequence")) << std::string(33, 'a');
+  const Outcome sequence = shell("ZP verify --model tiny --micro-batch-size 4 --data " + file("sequence"));
+  EXPECT_EQ(sequence.code, 6);
+  EXPECT_NE(sequence.err.find("a micro-batch of 128"), std::string::npos) << sequence.err;
+}
+
 TEST_F(Executable, SaysInWhichLayoutsTheHashHolds) {
   const auto says = [&](const std::string& options) { return shell("ZP verify --steps 1 " + options).out; };
   EXPECT_NE(says("--ranks 2 --stages zero2 --micro-batches 24").find("belongs to this layout"),
