@@ -31,6 +31,8 @@ function(zp_test name)
     set(ARG_LABELS unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  # What tests check is compiled with all optimisation; they themselves are compiled more than they are run.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(ARG_RANKS)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest)
     add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
