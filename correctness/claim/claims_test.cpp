@@ -42,8 +42,9 @@ TEST_P(EveryStage, IsProvedByEvidenceThatAgreesWithTheory) {
   for (int world = 1; world <= 8; ++world) {
     for (const int micro_steps : {1, 2, 3, 5}) {
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
-      const MadeRun run(GetParam(), world, micro_steps,
-                        power_of_two ? Algorithm::halving : Algorithm::direct);
+      const Recipe& recipe = kRecipes[static_cast<size_t>(world + micro_steps) % kRecipes.size()];
+      const MadeRun run(GetParam(), world, micro_steps, power_of_two ? Algorithm::halving : Algorithm::direct,
+                        recipe);
       for (const Claim claim : kClaims) {
         const Verdict verdict = judge(claim, run);
         EXPECT_TRUE(verdict.holds()) << name_of(claim) << ", N " << world << ", A " << micro_steps << ": "
@@ -136,6 +137,22 @@ TEST_P(EveryStage, ComparesEveryReplicaThatItHolds) {
     verdict = judge(Claim::bits, run);
     ASSERT_EQ(verdict.finding, Finding::refuted);
     EXPECT_NE(verdict.evidence.front().find(": none"), std::string::npos);
+  }
+}
+
+// fp32 parameters are their own masters: one beside them is refuted, and has no elements to be compared with.
+TEST_P(EveryStage, HasNoMasterOfFp32Parameters) {
+  MadeRun run(GetParam(), 3, 1, Algorithm::direct, recipe_named("fp32"));
+  EXPECT_EQ(judge(Claim::bits, run).finding, Finding::proved);
+  for (std::vector<TensorHash>* held : {&run.ranks[2].state, &run.ranks[1].replica}) {
+    const TensorHash kept{.tensor = 1, .kind = HashKind::master, .hash = {.low = 3, .high = 4}};
+    held->push_back(kept);
+    const Verdict verdict = judge(Claim::bits, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    EXPECT_NE(verdict.evidence.front().find("masters of first.bias: got"), std::string::npos)
+        << verdict.evidence.front();
+    EXPECT_FALSE(first_suspect(run.facts, run.reference, run.ranks).found);
+    held->pop_back();
   }
 }
 

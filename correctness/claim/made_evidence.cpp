@@ -45,7 +45,11 @@ HashSum hash_of(HashKind kind, int64_t begin, int64_t end, uint64_t salt) {
 
 constexpr uint64_t kBefore = 1;
 constexpr uint64_t kAfter = 2;
-constexpr std::array kStates{HashKind::param, HashKind::master, HashKind::m, HashKind::v};
+std::vector<HashKind> states_of(const Recipe& recipe) {
+  std::vector<HashKind> kinds{HashKind::param, HashKind::m, HashKind::v};
+  if (recipe.name != "fp32") kinds.insert(kinds.begin() + 1, HashKind::master);
+  return kinds;
+}
 
 void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range range, HashKind kind) {
   for (const TensorRun& run : runs(unit, range)) {
@@ -55,7 +59,7 @@ void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range 
   }
 }
 
-ReferenceStep made_reference(const Layout& layout, const Batching& batching) {
+ReferenceStep made_reference(const Layout& layout, const Batching& batching, const Recipe& recipe) {
   ReferenceStep reference;
   for (const UnitLayout& unit : layout.units()) {
     for (const TensorLayout& tensor : unit.tensors) {
@@ -64,7 +68,8 @@ ReferenceStep made_reference(const Layout& layout, const Batching& batching) {
       reference.params_before.push_back(hash_of(HashKind::param, begin, end, kBefore));
       reference.grads.push_back(hash_of(HashKind::grad, begin, end, kAfter));
       reference.params.push_back(hash_of(HashKind::param, begin, end, kAfter));
-      reference.master.push_back(hash_of(HashKind::master, begin, end, kAfter));
+      reference.master.push_back(recipe.name == "fp32" ? HashSum{}
+                                                       : hash_of(HashKind::master, begin, end, kAfter));
       reference.m.push_back(hash_of(HashKind::m, begin, end, kAfter));
       reference.v.push_back(hash_of(HashKind::v, begin, end, kAfter));
     }
@@ -79,16 +84,17 @@ ReferenceStep made_reference(const Layout& layout, const Batching& batching) {
 
 }  // namespace
 
-MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm)
+MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
+                 const Recipe& recipe)
     : layout(made_units(), turned(world)) {
   facts.stage = stage;
   facts.layout = &layout;
-  facts.training.recipe = kRecipes[0];
+  facts.training.recipe = recipe;
   facts.training.batching = {world, world * micro_steps};
   facts.algorithm = algorithm;
   facts.constant = {{Category::activations, {1000}}, {Category::workspace, {300}}, {Category::data, {20}}};
   facts.work_per_micro_batch = {{"gemm", {12, {34567}}}, {"add", {2, {89}}}};
-  reference = made_reference(layout, facts.training.batching);
+  reference = made_reference(layout, facts.training.batching, recipe);
   for (int rank = 0; rank < world; ++rank) ranks.push_back(evidence_of(rank));
 }
 
@@ -157,7 +163,7 @@ void MadeRun::add_bits(StepEvidence& step, int place) const {
     const Range whole{{0}, unit.padded};
     append_runs(step.grads, unit, unit.slice_of(place), HashKind::grad);
     if (facts.stage.all_reduces) append_runs(step.replica, unit, whole, HashKind::grad);
-    for (const HashKind kind : kStates) {
+    for (const HashKind kind : states_of(facts.training.recipe)) {
       append_runs(step.state, unit, unit.slice_of(place), kind);
       const theory::Held held = kind == HashKind::param ? facts.stage.params : facts.stage.optimizer;
       if (held == theory::Held::whole) append_runs(step.replica, unit, whole, kind);

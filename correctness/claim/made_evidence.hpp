@@ -11,7 +11,8 @@ namespace zp {
 // A small model of odd sizes on a world whose places are not in rank order.
 class MadeRun {
  public:
-  MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm);
+  MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
+          const Recipe& recipe = kRecipes.front());
   MadeRun(const MadeRun&) = delete;  // facts point at the layout
   MadeRun& operator=(const MadeRun&) = delete;
 

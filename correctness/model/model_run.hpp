@@ -45,6 +45,11 @@ struct Surrounded {
       if (whole.type() == Type::f32) buffer.all().write<float>()[i] = std::bit_cast<float>(kPoison);
     }
   }
+  // In either type, so that every recipe computes on the same weights.
+  void put(int64_t i, bf16 value) const {
+    if (whole.type() == Type::bf16) whole.write<bf16>()[i] = value;
+    if (whole.type() == Type::f32) whole.write<float>()[i] = widen(value);
+  }
   float at(int64_t i) const {
     return whole.type() == Type::bf16 ? widen(whole.read<bf16>()[i]) : whole.read<float>()[i];
   }
@@ -76,9 +81,11 @@ class ModelRun {
     for (const UnitLayout& unit : layout_.units()) {
       weights_.emplace_back(*device_, Category::params, recipe.params, unit);
       grads_.emplace_back(*device_, Category::grads, recipe.grads, unit);
-      bf16* to = weights_.back().whole.write<bf16>();
+      int64_t at = 0;
       for (const TensorLayout& tensor : unit.tensors) {
-        for (int64_t i = 0; i < tensor.in_unit.length().n; ++i) *to++ = round_to_bf16(values(tensor.spec, i));
+        for (int64_t i = 0; i < tensor.in_unit.length().n; ++i) {
+          weights_.back().put(at++, round_to_bf16(values(tensor.spec, i)));
+        }
       }
     }
   }

@@ -1,6 +1,8 @@
 // Mutants of the gradient's way: averaging, accumulation, reduction, norm, optimizer.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <vector>
 
 #include "correctness/mutants/cases.hpp"
 #include "correctness/mutants/wrong_parts.hpp"
@@ -178,6 +180,40 @@ Case bf16_copy_not_refreshed() {
   return {m, {Claim::bits, Claim::work}, "param"};
 }
 
+// ---- fp32 parameters: what a rounded copy of a master hides
+
+// Parameters that the optimizer updates through a copy of its own are a step behind it.
+Case updates_a_stale_copy() {
+  Trial m{.name = "UpdatesAStaleCopy", .stage = "zero1", .world = 2, .recipe = "fp32"};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* adamw = as<kernels::AdamW>(call);
+    if (adamw == nullptr) return table.run(call);
+    static thread_local std::map<const void*, std::vector<float>> copies;
+    const View& params = adamw->master;
+    const std::vector<float> before(params.read<float>(), params.read<float>() + params.length().n);
+    const auto [copy, fresh] = copies.try_emplace(params.read<float>(), before);
+    if (!fresh) std::ranges::copy(copy->second, params.write<float>());
+    table.run(call);
+    copy->second.assign(params.read<float>(), params.read<float>() + params.length().n);
+    if (!fresh) std::ranges::copy(before, params.write<float>());
+  });
+  m.steps = 3;
+  return {m, {Claim::bits}, "parameters of"};
+}
+
+// Half the bytes' worth of every parameter is lost, and nobody who casts it to bf16 would see it.
+Case gathered_through_bf16() {
+  Trial m{.name = "GatheredThroughBf16", .stage = "zero3", .world = 2, .recipe = "fp32"};
+  m.faults = gathers([](Transport& inner, const AllGather& call) {
+    if (call.label.purpose != Purpose::gather_params) return inner.all_gather(call);
+    inner.all_gather(call).wait();
+    float* whole = call.whole.write<float>();
+    for (int64_t i = 0; i < call.whole.length().n; ++i) whole[i] = widen(round_to_bf16(whole[i]));
+    return Handle();
+  });
+  return {m, {Claim::bits}, "weights of"};
+}
+
 }  // namespace
 
 std::vector<Case> gradient_mutants() {
@@ -188,7 +224,8 @@ std::vector<Case> gradient_mutants() {
           other_micro_batches(),      one_rank_computes_wrongly(),
           own_norm_clips(),           clip_not_applied(),
           step_counter_per_unit(),    weight_decay_on_vectors(),
-          last_unit_not_updated(),    bf16_copy_not_refreshed()};
+          last_unit_not_updated(),    bf16_copy_not_refreshed(),
+          updates_a_stale_copy(),     gathered_through_bf16()};
 }
 
 }  // namespace zp::mutants

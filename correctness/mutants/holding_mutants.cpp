@@ -121,6 +121,16 @@ class FillsPadding final : public Misled {
   }
 };
 
+// Parameters that need no master, and one that is kept for them all the same.
+class KeepsAMaster final : public Misled {
+ public:
+  explicit KeepsAMaster(Rig& rig)
+      : Misled(rig, make_zero1(rig)), master_(rig, Category::optimizer, Type::f32, Extent::slice) {}
+
+ private:
+  UnitState master_;
+};
+
 template <class Wrong>
 std::unique_ptr<Strategy> make(Rig& rig) {
   return std::make_unique<Wrong>(rig);
@@ -175,11 +185,22 @@ Case padding_of_masters_written() {
           "padding of masters"};
 }
 
+Case master_of_fp32_parameters_kept() {
+  return {{.name = "MasterOfFp32ParametersKept",
+           .stage = "zero1",
+           .world = 3,
+           .recipe = "fp32",
+           .make = make<KeepsAMaster>},
+          {Claim::memory},
+          "after init, optimizer: got"};
+}
+
 }  // namespace
 
 std::vector<Case> holding_mutants() {
   return {units_dropped_late_in_forward(), one_unit_dropped_late_once(), slack_taken_in_step(),
-          every_unit_taken_twice(),        padding_of_params_written(),  padding_of_masters_written()};
+          every_unit_taken_twice(),        padding_of_params_written(),  padding_of_masters_written(),
+          master_of_fp32_parameters_kept()};
 }
 
 }  // namespace zp::mutants

@@ -34,7 +34,7 @@ const std::vector<ReferenceStep>& reference_for(const Job& job) {
   const std::lock_guard lock(mutex);
   const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
   const std::string key =
-      job.model.name +
+      job.model.name + std::string(job.training.recipe.name) +
       to_bytes(std::vector<int>{static_cast<int>(arithmetic.reduction), arithmetic.batching.world,
                                 arithmetic.batching.micro_batches, static_cast<int>(arithmetic.algorithm),
                                 static_cast<int>(arithmetic.grads), job.steps,

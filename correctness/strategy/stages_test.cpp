@@ -44,6 +44,18 @@ TEST_P(EveryStage, HoldsItsClaimsForAnyNumberOfRanksAndMicroSteps) {
   }
 }
 
+TEST_P(EveryStage, HoldsItsClaimsInEveryRecipe) {
+  for (const Recipe& recipe : kRecipes) {
+    for (const int world : {1, 2, 3, 4, 8}) {
+      for (const int micro_steps : {1, 2}) {
+        Trial t = trial(world, world * micro_steps);
+        t.recipe = recipe.name;
+        expect_proved(t);
+      }
+    }
+  }
+}
+
 TEST_P(EveryStage, FoldsDeepTreesOfMicroSteps) {
   for (const int micro_steps : {5, 6, 7, 8, 11}) {
     Trial t = trial(2, 2 * micro_steps);
@@ -91,11 +103,11 @@ TEST_P(EveryStage, HoldsItsClaimsWithoutClippingAndFarBelowTheNorm) {
 }
 
 TEST_P(EveryStage, HoldsItsClaimsOnUnitsSmallerThanTheWorld) {
-  for (const char* recipe : {"bf16-fp32grad", "bf16"}) {
+  for (const Recipe& recipe : kRecipes) {
     for (const int world : {1, 3, 4, 8}) {
       Trial t = trial(world, 2 * world);
       t.model = "synthetic";
-      t.recipe = recipe;
+      t.recipe = recipe.name;
       t.steps = 3;
       expect_proved(t);
     }
@@ -111,7 +123,7 @@ TEST_P(EveryStage, HoldsItsClaimsUnderAnySchedule) {
   for (int i = 0; i < 24; ++i) {
     const int world = pick(std::array{1, 2, 3, 4, 8});
     Trial t = trial(world, world * pick(std::array{1, 2, 3, 4}));
-    t.recipe = pick(std::array{"bf16-fp32grad", "bf16"});
+    t.recipe = pick(kRecipes).name;
     t.schedule.bucket = {pick(std::array{0, 1, 3000, 20000, 100000, 10000000})};
     t.schedule.prefetch = pick(std::array{0, 1, 2, 3, 50});
     t.schedule.overlap = pick(std::array{Overlap::on, Overlap::off});
@@ -141,18 +153,21 @@ INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::ValuesIn([] {
 // number.
 TEST(Hash, IsOneForEveryStageAndPowerOfTwoOfRanks) {
   std::map<std::string, std::string> seen;
-  for (const StageRow& row : stages()) {
-    for (const int world : {1, 2, 4, 8}) {
-      Trial t;
-      t.stage = row.name();
-      t.world = world;
-      t.micro_batches = 8;
-      const Outcome outcome = mutants::run(t);
-      ASSERT_TRUE(outcome.result) << outcome.error->what();
-      seen[to_string(outcome.result->hash)] += t.stage + " ";
+  for (const char* recipe : {"bf16-fp32grad", "fp32"}) {
+    for (const StageRow& row : stages()) {
+      for (const int world : {1, 2, 4, 8}) {
+        Trial t;
+        t.stage = row.name();
+        t.world = world;
+        t.micro_batches = 8;
+        t.recipe = recipe;
+        const Outcome outcome = mutants::run(t);
+        ASSERT_TRUE(outcome.result) << outcome.error->what();
+        seen[to_string(outcome.result->hash)] += t.stage + " ";
+      }
     }
   }
-  EXPECT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen.size(), 2U) << "one for each recipe";
 }
 
 TEST(Hash, IsOneForTheSyntheticModelAtAnyNumberOfRanks) {

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Bad{"verify --stages zero4", "'zero4'", "zero3-keep"},
                     Bad{"verify --stages ddp,", "''", "zero3-keep"},
                     Bad{"verify --stages ddp,ddp", "ddp is named twice", "--stages"},
-                    Bad{"verify --recipe fp16", "--recipe 'fp16'", "bf16-fp32grad, bf16"},
+                    Bad{"verify --recipe fp16", "--recipe 'fp16'", "bf16-fp32grad, bf16, fp32"},
                     Bad{"verify --model huge", "huge", "tiny, small, synthetic"},
                     Bad{"verify --transport carrier-pigeon", "'carrier-pigeon'", "threads"},
                     Bad{"verify --algorithm ring", "'ring'", "halving and direct"},

@@ -85,6 +85,19 @@ TEST(SevenBillionOnFourRanks, HoldAndSendFp32GradientsByDefault) {
   EXPECT_EQ(rows[4].sent(), 42e9);
 }
 
+// Sixteen bytes a parameter, half of them the optimizer's: there is no master. Everything travels in fp32.
+TEST(SevenBillionOnFourRanks, HoldAndSendFourBytesEachInFp32) {
+  const std::vector<IdealRow> rows = table_of_7b(1, "fp32");
+  const std::vector<double> held{112e9, 70e9, 70e9, 49e9, 28e9, 28e9};
+  const std::vector<double> sent{42e9, 42e9, 63e9, 42e9, 63e9, 42e9};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].held(), held[i]) << rows[i].stage;
+    EXPECT_EQ(rows[i].sent(), sent[i]) << rows[i].stage;
+  }
+  EXPECT_EQ(rows.front().optimizer_share(), 0.5);
+  EXPECT_EQ(rows.back().gathered, 28e9);
+}
+
 TEST(LedgerTable, GivesLossAndNormALineOfTheirOwn) {
   const PlanNumbers numbers{.parameters = 7e9, .ranks = 4, .recipe = kRecipes[0], .micro_steps = 2};
   EXPECT_EQ(loss_bytes(numbers), 24);

@@ -69,6 +69,7 @@ Simulated simulate(const Stage& stage, const Layout& layout, const Training& tra
                    const HeldLines& constant) {
   const int64_t b_p = size_of(training.recipe.params).n;
   const int64_t b_g = size_of(training.recipe.grads).n;
+  const int64_t optimizer = training.recipe.name == "fp32" ? 8 : 12;
   const int micro_steps = training.batching.micro_steps();
   const bool sharded_params = stage.name == "zero3" || stage.name == "zero3-keep";
   const bool sharded_grads = sharded_params || stage.name == "zero2";
@@ -82,7 +83,7 @@ Simulated simulate(const Stage& stage, const Layout& layout, const Training& tra
     most = std::max(most, of_grads);
     meter.acquire(Category::params, (sharded_params ? unit.slice : unit.padded).n * b_p);
     meter.acquire(Category::grads, of_grads);
-    meter.acquire(Category::optimizer, (stage.name == "ddp" ? unit.padded : unit.slice).n * 12);
+    meter.acquire(Category::optimizer, (stage.name == "ddp" ? unit.padded : unit.slice).n * optimizer);
     meter.acquire(Category::fold, of_grads * extra_fold_buffers(micro_steps));
   }
   if (micro_steps > 1) meter.acquire(Category::fold, most);

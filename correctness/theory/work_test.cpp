@@ -127,7 +127,8 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
       const Range part = intersection(tensor.in_unit, updated);
       if (!part.empty()) calls.run("adamw", part.length().n);
     }
-    if (!updated.empty()) calls.run("cast", updated.length().n);
+    const bool in_place = training.recipe.name == "fp32";
+    if (!updated.empty() && !in_place) calls.run("cast", updated.length().n);
   }
 }
 

@@ -13,7 +13,12 @@
 namespace zp::lab {
 
 inline constexpr int64_t kVocabulary = 29;
-inline constexpr Recipe kFp32Grads = kRecipes[0], kBf16Grads = kRecipes[1];
+inline constexpr Recipe kFp32Grads = kRecipes[0], kBf16Grads = kRecipes[1], kFp32 = kRecipes[2];
+
+// What the optimizer updates.
+inline HashKind exact_kind(const Recipe& recipe) {
+  return has_master(recipe) ? HashKind::master : HashKind::param;
+}
 
 inline const Corpus& corpus() {
   static const Corpus text = Corpus::synthetic(5, 4000, kVocabulary);
@@ -73,6 +78,17 @@ struct Lab {
     std::vector<ReferenceStep> all(static_cast<size_t>(count));
     for (ReferenceStep& one : all) one = step();
     return all;
+  }
+
+  // A tensor's parameters, in a buffer of their own.
+  Buffer parameters(size_t tensor, Type type) const {
+    const auto bits = reference->bits(HashKind::param, static_cast<int>(tensor));
+    Buffer buffer = device->acquire(Category::params, type, {static_cast<int64_t>(bits.size())});
+    for (size_t e = 0; e < bits.size(); ++e) {
+      if (type == Type::bf16) buffer.all().write<bf16>()[e] = bf16{static_cast<uint16_t>(bits[e])};
+      if (type == Type::f32) buffer.all().write<float>()[e] = std::bit_cast<float>(bits[e]);
+    }
+    return buffer;
   }
 
   std::vector<float> values(HashKind kind, size_t tensor, Type type) const {

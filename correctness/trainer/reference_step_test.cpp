@@ -38,12 +38,8 @@ StartGradients gradients_at_start(const ReferenceConfig& config, int step) {
   Lab lab(config);
   Tensors weights, grads;
   for (size_t i = 0; i < lab.tensors.size(); ++i) {
-    const auto bits = lab.reference->bits(HashKind::param, static_cast<int>(i));
-    const Elements length{static_cast<int64_t>(bits.size())};
-    Buffer weight = lab.device->acquire(Category::params, Type::bf16, length);
-    for (size_t e = 0; e < bits.size(); ++e) {
-      weight.all().write<bf16>()[e] = bf16{static_cast<uint16_t>(bits[e])};
-    }
+    Buffer weight = lab.parameters(i, config.recipe.params);
+    const Elements length = weight.length();
     weights.emplace(lab.tensors[i].name, std::move(weight));
     grads.emplace(lab.tensors[i].name, lab.device->acquire(Category::grads, Type::f32, length));
   }
@@ -112,13 +108,14 @@ TEST(ReferenceStep, HashesEveryMicroBatchsStoredGradient) {
 }
 
 // Squares in blocks of 64 over each unit's tensors side by side, and two steps of AdamW, in plain loops.
-TEST(ReferenceStep, TakesTheNormOverUnitsAndUpdatesByTheFormula) {
-  auto config = small_gpt(kFp32Grads, 2);
+void check_norm_and_update(const Recipe& recipe) {
+  auto config = small_gpt(recipe, 2);
   config.clip = 0.05;
+  const HashKind exact = exact_kind(recipe);
   Lab lab(config);
   std::vector<std::vector<float>> master, m, v;
   for (size_t i = 0; i < lab.tensors.size(); ++i) {
-    master.push_back(lab.values(HashKind::master, i, Type::f32));
+    master.push_back(lab.values(exact, i, Type::f32));
     m.emplace_back(master.back().size(), 0.0F);
     v.emplace_back(master.back().size(), 0.0F);
   }
@@ -157,11 +154,15 @@ TEST(ReferenceStep, TakesTheNormOverUnitsAndUpdatesByTheFormula) {
       const auto grads = lab.values(HashKind::grad, i, Type::f32);
       for (size_t e = 0; e < grads.size(); ++e)
         adamw_element(numbers, grads[e], master[i][e], m[i][e], v[i][e]);
-      EXPECT_EQ(lab.values(HashKind::master, i, Type::f32), master[i]) << lab.tensors[i].name;
+      EXPECT_EQ(lab.values(exact, i, Type::f32), master[i]) << lab.tensors[i].name;
       EXPECT_EQ(lab.values(HashKind::m, i, Type::f32), m[i]);
       EXPECT_EQ(lab.values(HashKind::v, i, Type::f32), v[i]);
     }
   }
+}
+
+TEST(ReferenceStep, TakesTheNormOverUnitsAndUpdatesByTheFormula) {
+  for (const Recipe& recipe : {kFp32Grads, kFp32}) check_norm_and_update(recipe);
 }
 
 TEST(ReferenceStep, IsExactOnTheSyntheticModel) {
@@ -200,10 +201,8 @@ TEST(ReferenceStep, EndsOnTheGradientsAndLossesOfTheModelThatStagesRun) {
       weights.push_back(lab.device->acquire(Category::params, recipe.params, unit.padded));
       grads.push_back(lab.device->acquire(Category::grads, recipe.grads, unit.padded));
       for (const TensorLayout& tensor : unit.tensors) {
-        bf16* to = weights.back().part(tensor.in_unit).write<bf16>();
-        for (const uint32_t bits : lab.reference->bits(HashKind::param, tensor.index)) {
-          *to++ = bf16{static_cast<uint16_t>(bits)};
-        }
+        const Buffer from = lab.parameters(static_cast<size_t>(tensor.index), recipe.params);
+        lab.table->run(kernels::Cast{.from = from.all(), .to = weights.back().part(tensor.in_unit)});
       }
     }
     const auto model = make_model(config.model, config.shape, recipe, config.seed, *lab.device, *lab.table);
@@ -257,19 +256,21 @@ TEST(ReferenceStep, NumbersTheSyntheticGradientOverTheWholeModelAndStep) {
 }
 
 TEST(ReferenceStep, StartsFromValuesOfSeedAndTensor) {
-  auto config = small_gpt(kFp32Grads, 1);
-  Lab lab(config);
-  for (size_t i = 0; i < lab.tensors.size(); ++i) {
-    const TensorSpec& tensor = lab.tensors[i];
-    const Buffer start = lab.device->acquire(Category::params, Type::f32, element_count(tensor));
-    kernels::Initialize call;
-    call.x = start.all();
-    call.init = tensor.init;
-    call.scale = tensor.scale;
-    call.key = init_key(config.seed, tensor.name);
-    lab.table->run(call);
-    const auto got = lab.values(HashKind::master, i, Type::f32);
-    EXPECT_TRUE(std::equal(got.begin(), got.end(), start.all().read<float>())) << tensor.name;
+  for (const Recipe& recipe : {kFp32Grads, kFp32}) {
+    auto config = small_gpt(recipe, 1);
+    Lab lab(config);
+    for (size_t i = 0; i < lab.tensors.size(); ++i) {
+      const TensorSpec& tensor = lab.tensors[i];
+      const Buffer start = lab.device->acquire(Category::params, Type::f32, element_count(tensor));
+      kernels::Initialize call;
+      call.x = start.all();
+      call.init = tensor.init;
+      call.scale = tensor.scale;
+      call.key = init_key(config.seed, tensor.name);
+      lab.table->run(call);
+      const auto got = lab.values(exact_kind(recipe), i, Type::f32);
+      EXPECT_TRUE(std::equal(got.begin(), got.end(), start.all().read<float>())) << tensor.name;
+    }
   }
 }
 

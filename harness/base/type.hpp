@@ -57,19 +57,21 @@ inline constexpr Type type_of<int32_t> = Type::i32;
 template <>
 inline constexpr Type type_of<int64_t> = Type::i64;
 
-// Types of the model states (design 3.3). Masters and moments are fp32. A recipe whose parameters are fp32
-// keeps no master: the parameters are their own.
+// Types of the model states (design 3.3). Masters and moments are fp32.
 struct Recipe {
   std::string_view name;
   Type params;
-  Type grads;           // in memory and on the wire
-  int optimizer_words;  // fp32 words per parameter: master, m, v
+  Type grads;  // in memory and on the wire
 };
 
 inline constexpr std::array kRecipes{
-    Recipe{.name = "bf16-fp32grad", .params = Type::bf16, .grads = Type::f32, .optimizer_words = 3},
-    Recipe{.name = "bf16", .params = Type::bf16, .grads = Type::bf16, .optimizer_words = 3},
+    Recipe{.name = "bf16-fp32grad", .params = Type::bf16, .grads = Type::f32},
+    Recipe{.name = "bf16", .params = Type::bf16, .grads = Type::bf16},
+    Recipe{.name = "fp32", .params = Type::f32, .grads = Type::f32},
 };
+
+// Parameters that are fp32 are their own masters: the optimizer updates them where they lie.
+constexpr bool has_master(const Recipe& recipe) { return recipe.params != Type::f32; }
 
 // Throws (usage) naming what there is.
 Recipe recipe_named(std::string_view name);

@@ -136,8 +136,12 @@ class BitsJudge {
     return all;
   }
 
+  // Whether there is such a state.
+  bool kept(HashKind kind) const { return kind != HashKind::master || has_master(facts_.training.recipe); }
+
   // Whether every rank holds this state whole.
   bool replicated(HashKind kind) const {
+    if (!kept(kind)) return false;
     if (kind == HashKind::param) return facts_.stage.params == theory::Held::whole;
     if (kind == HashKind::grad) return facts_.stage.all_reduces;
     return facts_.stage.optimizer == theory::Held::whole;
@@ -321,13 +325,15 @@ Suspect BitsJudge::first_suspect() const {
     }
     return -1;
   };
+  // A state that should not be there has no elements to compare.
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+    if (!kept(kind)) continue;
     const auto hashes = kind == HashKind::grad ? &StepEvidence::grads : &StepEvidence::state;
     const int tensor = first_unequal(kind, over_ranks(kind, hashes));
     if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor, .replica_of = -1};
   }
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (size_t rank = 0; kept(kind) && rank < ranks_.size(); ++rank) {
       const int tensor = first_unequal(kind, replica_of(ranks_[rank], kind));
       if (tensor < 0) continue;
       return {.found = true, .kind = kind, .tensor = tensor, .replica_of = static_cast<int>(rank)};

@@ -9,6 +9,9 @@
 
 namespace zp {
 
+// fp32 words per parameter that the optimizer keeps: a master where the recipe has one, m and v.
+constexpr int optimizer_words(const Recipe& recipe) { return (has_master(recipe) ? 1 : 0) + 2; }
+
 struct Training {
   Recipe recipe;
   Batching batching;

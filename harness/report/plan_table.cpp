@@ -163,7 +163,7 @@ std::string plan_table(const PlanResult& plan) {
               "plan: {} parameters, {} rank{}, recipe {} ({} + {} + {} bytes a parameter), {} micro-step{} a "
               "step; nothing was run, nothing measured",
               exact_bytes(n.parameters), n.ranks, n.ranks == 1 ? "" : "s", n.recipe.name,
-              size_of(n.recipe.params).n, size_of(n.recipe.grads).n, 4 * n.recipe.optimizer_words,
+              size_of(n.recipe.params).n, size_of(n.recipe.grads).n, 4 * optimizer_words(n.recipe),
               n.micro_steps, n.micro_steps == 1 ? "" : "s"));
   text.append("\n").append(held_table(plan));
   text += "model states per rank, without padding, activations or buffers (GB = 10^9 B)\n\n";

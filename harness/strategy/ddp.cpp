@@ -47,9 +47,9 @@ class Ddp final : public Strategy {
     std::vector<StateRun> runs;
     append_whole(runs, rig_, HashKind::grad, sums_.sum());
     append_whole(runs, rig_, HashKind::param, params_);
-    append_whole(runs, rig_, HashKind::master, optimizer_.master());
-    append_whole(runs, rig_, HashKind::m, optimizer_.m());
-    append_whole(runs, rig_, HashKind::v, optimizer_.v());
+    for (const OptimizerState& state : optimizer_.states()) {
+      append_whole(runs, rig_, state.kind, state.values);
+    }
     return runs;
   }
 

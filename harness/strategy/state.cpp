@@ -104,53 +104,68 @@ void GradientSums::add_into(const View& sum, const View& term, float divisor) {
 
 // ---- Optimizer
 
-Optimizer::Optimizer(Rig& rig, Extent extent)
-    : rig_(rig),
-      extent_(extent),
-      master_(rig, Category::optimizer, Type::f32, extent),
-      m_(rig, Category::optimizer, Type::f32, extent),
-      v_(rig, Category::optimizer, Type::f32, extent) {
+Optimizer::Optimizer(Rig& rig, Extent extent) : rig_(rig), extent_(extent) {
   const Training& training = rig.training;
+  const auto keep = [&](HashKind kind) {
+    states_.push_back({.kind = kind, .values = UnitState(rig, Category::optimizer, Type::f32, extent)});
+  };
+  if (has_master(training.recipe)) keep(HashKind::master);
+  keep(HashKind::m);
+  keep(HashKind::v);
   numbers_.lr = training.lr;
   numbers_.beta1 = training.beta1;
   numbers_.beta2 = training.beta2;
   numbers_.epsilon = training.epsilon;
 }
 
+View Optimizer::state(HashKind kind, int unit) const {
+  const auto found = std::ranges::find(states_, kind, &OptimizerState::kind);
+  require(found != states_.end(), "an optimizer is asked for a state that it keeps");
+  return found->values.all(unit);
+}
+
 void Optimizer::initialise(const UnitState& params) {
   for (const UnitLayout& unit : rig_.layout.units()) {
-    // Parameters that lie outside the optimizer's extent get their values through a passing fp32 image.
-    const Range range = extent_range(rig_, unit.index, params.extent());
-    const bool own_master = params.extent() == extent_;
-    const Buffer image =
-        own_master ? Buffer() : rig_.device.acquire(Category::workspace, Type::f32, range.length());
-    const auto fill = [&](const View& into, Range covered) {
-      for (const TensorRun& run : runs(unit, covered)) {
-        const TensorSpec& spec = run.tensor->spec;
-        const Range part{run.in_unit.begin - covered.begin, run.in_unit.end - covered.begin};
-        rig_.kernels.run(kernels::Initialize{.x = into.part(part),
-                                             .init = spec.init,
-                                             .scale = spec.scale,
-                                             .key = init_key(rig_.training.seed, spec.name),
-                                             .first = (run.in_unit.begin - run.tensor->in_unit.begin).n});
-      }
-    };
-    const View master = master_.all(unit.index);
-    fill(master, extent_range(rig_, unit.index, extent_));
-    if (!own_master) fill(image.all(), range);
-    const Range logical = logical_part(unit, range);
-    const View from = own_master ? master : image.all();
-    if (!logical.empty()) {
-      rig_.kernels.run(kernels::Cast{.from = from.part(logical), .to = params.all(unit.index).part(logical)});
+    if (has_master(rig_.training.recipe)) {
+      fill_with_master(unit, params);
+    } else {
+      fill(unit, extent_range(rig_, unit.index, params.extent()), params.all(unit.index));
     }
     const Range moments = logical_part(unit, extent_range(rig_, unit.index, extent_));
-    for (const UnitState* state : {&m_, &v_}) {
-      if (moments.empty()) continue;
+    for (const OptimizerState& state : states_) {
+      if (moments.empty() || state.kind == HashKind::master) continue;
       kernels::Initialize zeros;
-      zeros.x = state->all(unit.index).part(moments);
+      zeros.x = state.values.all(unit.index).part(moments);
       rig_.kernels.run(zeros);
     }
   }
+}
+
+void Optimizer::fill(const UnitLayout& unit, Range covered, const View& into) {
+  for (const TensorRun& run : runs(unit, covered)) {
+    const TensorSpec& spec = run.tensor->spec;
+    const Range part{run.in_unit.begin - covered.begin, run.in_unit.end - covered.begin};
+    rig_.kernels.run(kernels::Initialize{.x = into.part(part),
+                                         .init = spec.init,
+                                         .scale = spec.scale,
+                                         .key = init_key(rig_.training.seed, spec.name),
+                                         .first = (run.in_unit.begin - run.tensor->in_unit.begin).n});
+  }
+}
+
+void Optimizer::fill_with_master(const UnitLayout& unit, const UnitState& params) {
+  const View master = state(HashKind::master, unit.index);
+  fill(unit, extent_range(rig_, unit.index, extent_), master);
+  // Parameters that lie outside the optimizer's extent get their values through a passing fp32 image.
+  const Range range = extent_range(rig_, unit.index, params.extent());
+  const bool own_master = params.extent() == extent_;
+  const Buffer image =
+      own_master ? Buffer() : rig_.device.acquire(Category::workspace, Type::f32, range.length());
+  if (!own_master) fill(unit, range, image.all());
+  const Range logical = logical_part(unit, range);
+  if (logical.empty()) return;
+  const View from = own_master ? master : image.all();
+  rig_.kernels.run(kernels::Cast{.from = from.part(logical), .to = params.all(unit.index).part(logical)});
 }
 
 void Optimizer::begin_step(double norm) {
@@ -165,19 +180,21 @@ void Optimizer::begin_step(double norm) {
 void Optimizer::update(int unit, const View& grads, const View& params) {
   const UnitLayout& layout = rig_.layout.unit(unit);
   const Range range = extent_range(rig_, unit, extent_);
+  const bool mastered = has_master(rig_.training.recipe);
+  const View exact = mastered ? state(HashKind::master, unit) : params;
   for (const TensorRun& run : runs(layout, range)) {
     const Range part{run.in_unit.begin - range.begin, run.in_unit.end - range.begin};
     kernels::AdamW call = numbers_;
     call.decay = decays(run.tensor->spec) ? rig_.training.weight_decay : 0.0F;
     call.grads = grads.part(part);
-    call.master = master_.all(unit).part(part);
-    call.m = m_.all(unit).part(part);
-    call.v = v_.all(unit).part(part);
+    call.master = exact.part(part);
+    call.m = state(HashKind::m, unit).part(part);
+    call.v = state(HashKind::v, unit).part(part);
     rig_.kernels.run(call);
   }
   const Range logical = logical_part(layout, range);
-  if (!logical.empty()) {
-    rig_.kernels.run(kernels::Cast{.from = master_.all(unit).part(logical), .to = params.part(logical)});
+  if (mastered && !logical.empty()) {
+    rig_.kernels.run(kernels::Cast{.from = exact.part(logical), .to = params.part(logical)});
   }
 }
 
@@ -238,9 +255,7 @@ std::vector<StateRun> own_runs(const Rig& rig, const UnitState& params, const Un
   std::vector<StateRun> runs;
   append_mine(runs, rig, HashKind::grad, grads);
   append_mine(runs, rig, HashKind::param, params);
-  append_mine(runs, rig, HashKind::master, optimizer.master());
-  append_mine(runs, rig, HashKind::m, optimizer.m());
-  append_mine(runs, rig, HashKind::v, optimizer.v());
+  for (const OptimizerState& state : optimizer.states()) append_mine(runs, rig, state.kind, state.values);
   return runs;
 }
 

@@ -66,7 +66,14 @@ class GradientSums {
   Extent extent_;
 };
 
-// fp32 masters and moments with AdamW over one extent, and the parameters made from the masters.
+// One of the states that an optimizer keeps.
+struct OptimizerState {
+  HashKind kind = HashKind::master;
+  UnitState values;
+};
+
+// AdamW over one extent: fp32 moments, and masters from which the parameters are made. Parameters that are
+// fp32 have no master, and are updated in place.
 class Optimizer {
  public:
   Optimizer(Rig& rig, Extent extent);
@@ -74,16 +81,21 @@ class Optimizer {
   void initialise(const UnitState& params);
   // Starts a step with the clipping factor that follows from `norm`.
   void begin_step(double norm);
-  // One step on this extent of `unit`; grads and params are views of that extent. Then params = cast(master).
+  // One step on this extent of `unit`; grads and params are views of that extent. Where there is a master,
+  // params = cast(master) then.
   void update(int unit, const View& grads, const View& params);
-  const UnitState& master() const { return master_; }
-  const UnitState& m() const { return m_; }
-  const UnitState& v() const { return v_; }
+  const std::vector<OptimizerState>& states() const { return states_; }
 
  private:
+  View state(HashKind kind, int unit) const;
+  // First values of the elements of `covered` of a unit.
+  void fill(const UnitLayout& unit, Range covered, const View& into);
+  // The master's first values, and from them the parameters'.
+  void fill_with_master(const UnitLayout& unit, const UnitState& params);
+
   Rig& rig_;
   Extent extent_;
-  UnitState master_, m_, v_;
+  std::vector<OptimizerState> states_;
   double beta1_power_ = 1.0, beta2_power_ = 1.0;  // repeated products, not pow
   kernels::AdamW numbers_;
 };

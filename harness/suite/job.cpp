@@ -101,7 +101,8 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
 // model's own memory.
 Bytes reference_need(const Job& job, const Layout& layout, const RunFacts& facts) {
   const auto depth = std::bit_width(static_cast<unsigned>(job.training.batching.micro_batches));
-  const Bytes state = size_of(job.training.recipe.params) + Bytes{12} + Bytes{4} * (depth + 1);
+  const Recipe& recipe = job.training.recipe;
+  const Bytes state = size_of(recipe.params) + Bytes{4} * optimizer_words(recipe) + Bytes{4} * (depth + 1);
   return layout.parameters() * state + theory::total(facts.constant);
 }
 

@@ -44,7 +44,7 @@ void set(HeldLines& lines, Category category, Bytes bytes) {
 HeldLines standing(const Stage& stage, const Layout& layout, const Training& training, Algorithm algorithm,
                    const HeldLines& constant) {
   const Recipe& recipe = training.recipe;
-  const Bytes optimizer = size_of(Type::f32) * recipe.optimizer_words;
+  const Bytes optimizer = size_of(Type::f32) * optimizer_words(recipe);
   HeldLines lines = constant;
   set(lines, Category::params, extent(layout, stage.params) * size_of(recipe.params));
   set(lines, Category::grads, extent(layout, stage.grads) * size_of(recipe.grads));

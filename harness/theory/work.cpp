@@ -71,13 +71,13 @@ void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, 
 }
 
 // Norm, optimizer and cast handle logical elements only. The optimizer is called tensor by tensor, since
-// decay depends on the tensor.
-void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, int place) {
+// decay depends on the tensor. Only masters are cast: fp32 parameters have none.
+void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, const Recipe& recipe, int place) {
   const Range mine = unit.owned_by(place);
   const Range updated = stage.optimizer == Held::whole ? Range{{0}, unit.length} : mine;
   count.add("square sum", 1, mine.length());
   for (const TensorRun& run : runs(unit, updated)) count.add("adamw", 1, run.in_unit.length());
-  count.add("cast", 1, updated.length());
+  if (has_master(recipe)) count.add("cast", 1, updated.length());
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
     // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
     count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
     add_reductions(count, stage, unit, training, algorithm);
-    add_update(count, stage, unit, place);
+    add_update(count, stage, unit, training.recipe, place);
   }
   return count.take();
 }
