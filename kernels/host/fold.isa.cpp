@@ -45,6 +45,53 @@ void add(float* tile, int64_t n, const Input& input, int64_t at) {
   });
 }
 
+// As many inputs of one type are added in registers.
+constexpr int64_t kAtOnce = 8;
+
+// Of `count` inputs, the sum of those at j, j + stride …: see sum_into.
+template <int64_t count, int64_t j, int64_t stride, class Lanes, class T>
+ZP_INLINE auto sum_at(Lanes lanes, const T* const (&x)[count], int64_t i) {
+  if constexpr (j + stride >= count) {
+    return read(lanes, x[j] + i);
+  } else {
+    return sum_at<count, j, 2 * stride>(lanes, x, i) + sum_at<count, j + stride, 2 * stride>(lanes, x, i);
+  }
+}
+
+// tile = sum of 2 ≤ how_many ≤ count inputs of one type.
+template <int64_t count, class T>
+void sum_at_once(float* tile, int64_t n, const T* const* inputs, int64_t how_many) {
+  if constexpr (count > 2) {
+    if (how_many < count) return sum_at_once<count - 1>(tile, n, inputs, how_many);
+  }
+  const T* x[count];
+  for (int64_t j = 0; j < count; ++j) x[j] = inputs[j];
+  over_lanes(0, n, [&](auto lanes, int64_t i) { write(lanes, tile + i, sum_at<count, 0, 1>(lanes, x, i)); });
+}
+
+// The inputs j, j + stride …, where they are 2 to kAtOnce of one type; false otherwise.
+bool sum_few(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t j, int64_t stride) {
+  const int64_t count = (inputs.count - j + stride - 1) / stride;
+  if (count > kAtOnce) return false;
+  const float* f32[kAtOnce];
+  const bf16* half[kAtOnce];
+  int64_t halves = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const Input& input = inputs.of[j + k * stride];
+    halves += input.f32 == nullptr ? 1 : 0;
+    f32[k] = input.f32 + (input.f32 == nullptr ? 0 : at);
+    half[k] = input.half + (input.half == nullptr ? 0 : at);
+  }
+  if (halves == 0) {
+    sum_at_once<kAtOnce>(tile, n, f32, count);
+  } else if (halves == count) {
+    sum_at_once<kAtOnce>(tile, n, half, count);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // tile = sum of the inputs j, j + stride, j + 2·stride … over n elements from `at`. The fold adds i + h to i,
 // then folds the first h: read backwards, the sum of all is that of the even plus that of the odd inputs, and
 // so on down to single inputs.
@@ -54,6 +101,7 @@ void sum_into(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t 
     copy(tile, n, inputs.of[j], at);
     return;
   }
+  if (sum_few(tile, n, inputs, at, j, stride)) return;
   sum_into(tile, n, inputs, at, j, 2 * stride);
   if (high + 2 * stride >= inputs.count) {
     add(tile, n, inputs.of[high], at);
