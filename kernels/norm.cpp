@@ -16,6 +16,7 @@ constexpr int kExponentBias = 1023;
 constexpr int64_t kTopLimit = int64_t{1} << 30;  // in the sixth limb: 2¹⁹⁰ units, that is 2⁹⁰
 constexpr uint64_t kLimbMask = 0xffffffffU;
 using Words = std::array<uint64_t, 3>;
+__extension__ using Wide = unsigned __int128;
 
 // A non-negative finite double is mantissa·2^exponent.
 struct Parts {
@@ -40,12 +41,13 @@ uint64_t shift_right_rounded(uint64_t x, int shift) {
   return quotient + (rest > half || (rest == half && (quotient & 1U) != 0) ? 1 : 0);
 }
 
-Words shift_left(uint64_t x, int shift) {
-  Words out{};
-  const int word = shift / 64, bit = shift % 64;
-  out[static_cast<size_t>(word)] = x << bit;
-  if (bit != 0 && word < 2) out[static_cast<size_t>(word) + 1] = x >> (64 - bit);
-  return out;
+// words += x·2^(64·word), below 2¹⁹².
+void add_at(Words& words, size_t word, Wide x) {
+  for (; x != 0 && word < words.size(); ++word) {
+    x += words[word];
+    words[word] = static_cast<uint64_t>(x);
+    x >>= 64;
+  }
 }
 
 bool bit_at(const Words& words, int at) {
@@ -71,14 +73,10 @@ void ExactSum::add(double block) {
   }
   const Parts parts = parts_of(block);
   const int shift = parts.exponent - kUnitExponent;
-  const Words term = shift >= 0 ? shift_left(parts.mantissa, shift)
-                                : Words{shift_right_rounded(parts.mantissa, -shift), 0, 0};
-  uint64_t carry = 0;
-  for (size_t w = 0; w < words_.size(); ++w) {
-    const uint64_t sum = words_[w] + term[w];
-    const uint64_t with_carry = sum + carry;
-    carry = (sum < term[w] || with_carry < carry) ? 1 : 0;
-    words_[w] = with_carry;
+  if (shift >= 0) {
+    add_at(words_, static_cast<size_t>(shift / 64), Wide{parts.mantissa} << (shift % 64));
+  } else {
+    add_at(words_, 0, shift_right_rounded(parts.mantissa, -shift));
   }
   test_range();  // both summands are below 2¹⁹⁰ units, so nothing was carried out
 }

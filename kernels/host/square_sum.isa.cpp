@@ -1,5 +1,5 @@
 // Sums of squares in blocks of 64 (kernels/norm.hpp). Squares of fp32 are exact in fp64, so only the
-// additions round; several blocks advance side by side, each in its own order.
+// additions round and fma gives their bits; several blocks advance side by side, each in its own order.
 #include <memory>
 
 #include "kernels/host/elements.hpp"
@@ -9,7 +9,7 @@
 namespace zp::kernels::ZP_ISA {
 namespace {
 
-constexpr int64_t kSideBySide = 8;
+constexpr int64_t kSideBySide = 16;
 
 ZP_INLINE double widened(const float* x) { return static_cast<double>(*x); }
 ZP_INLINE double widened(const bf16* x) {
@@ -26,7 +26,7 @@ struct Chains {
 ZP_INLINE Chains no_squares() { return {_mm512_setzero_pd()}; }
 ZP_INLINE void add_squares(Chains& chains, Eight a) {
   const __m512d x = _mm512_cvtps_pd(a.v);
-  chains.v = _mm512_add_pd(chains.v, _mm512_mul_pd(x, x));
+  chains.v = _mm512_fmadd_pd(x, x, chains.v);
 }
 ZP_INLINE void store(double* p, Chains a) { _mm512_storeu_pd(p, a.v); }
 #elif ZP_ISA_AVX2
@@ -37,8 +37,8 @@ ZP_INLINE Chains no_squares() { return {_mm256_setzero_pd(), _mm256_setzero_pd()
 ZP_INLINE void add_squares(Chains& chains, Eight a) {
   const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a.v));
   const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a.v, 1));
-  chains.low = _mm256_add_pd(chains.low, _mm256_mul_pd(low, low));
-  chains.high = _mm256_add_pd(chains.high, _mm256_mul_pd(high, high));
+  chains.low = _mm256_fmadd_pd(low, low, chains.low);
+  chains.high = _mm256_fmadd_pd(high, high, chains.high);
 }
 ZP_INLINE void store(double* p, Chains a) {
   _mm256_storeu_pd(p, a.low);
@@ -60,18 +60,28 @@ ZP_INLINE void store(double* p, Chains a) {
 }
 #endif
 
-// kSideBySide whole blocks from x on, a block in each lane: squares of 8 x 8 elements are transposed.
+// Adds elements 0 … 7 of eight blocks from x on, a block in each lane.
+template <class T>
+ZP_INLINE void add_eight(const T* x, Chains& chains) {
+  Eight square[8];
+  for (int64_t b = 0; b < 8; ++b) square[b] = load_as_float(x + b * kNormBlock);
+  transpose(square);
+  for (int64_t k = 0; k < 8; ++k) add_squares(chains, square[k]);
+}
+
+// kSideBySide whole blocks from x on: two chains, so that one goes on while the other's sums are on their
+// way.
 template <class T>
 ZP_INLINE void add_blocks(const T* x, ExactSum& sum) {
-  Chains chains = no_squares();
+  static_assert(kSideBySide == 16);
+  Chains low = no_squares(), high = no_squares();
   for (int64_t i = 0; i < kNormBlock; i += 8) {
-    Eight square[8];
-    for (int64_t b = 0; b < 8; ++b) square[b] = load_as_float(x + b * kNormBlock + i);
-    transpose(square);
-    for (int64_t k = 0; k < 8; ++k) add_squares(chains, square[k]);
+    add_eight(x + i, low);
+    add_eight(x + 8 * kNormBlock + i, high);
   }
   double squares[kSideBySide];
-  store(squares, chains);
+  store(squares, low);
+  store(squares + 8, high);
   for (const double block : squares) sum.add(block);
 }
 
