@@ -306,6 +306,27 @@ TEST(Attention, StoresAMaximumOfZeroWithoutItsSign) {
   }
 }
 
+// Rows 1 … 7 end in -0 where only what they see is added: tiny negative values, halved or less. A masked term
+// makes it +0, where its value is positive, and it stays -0 where that is negative too.
+TEST(Attention, ExecutesMaskedTermsWhereAZeroKeepsItsSign) {
+  const Shape shape{1, 70, 1, 2};
+  Floats qkv(static_cast<size_t>(3 * shape.width() * shape.rows()), 0.0F);
+  const Head head{shape, 0, 0};
+  for (int64_t j = 0; j < shape.sequence; ++j) {
+    qkv[head.in_qkv(2, j, 0)] = j < 8 ? -0x1p-149F : 1.0F;
+    qkv[head.in_qkv(2, j, 1)] = -0x1p-149F;
+  }
+  const Floats dout(static_cast<size_t>(shape.rows() * shape.width()), 1.0F);
+  const Floats want = forward<float>(shape, qkv).out;
+  EXPECT_FALSE(std::signbit(want[head.in_out(3, 0)]));
+  EXPECT_TRUE(std::signbit(want[head.in_out(3, 1)]));
+  for (const Host& host : hosts()) {
+    const Results got = computed(host, shape, qkv, dout);
+    EXPECT_TRUE(same_bits(got.out, want)) << text_of(host);
+    EXPECT_TRUE(same_bits(got.dqkv, backward<float>(shape, qkv, dout))) << text_of(host);
+  }
+}
+
 TEST(Attention, TakesShorterSequencesThanTheTableWasMadeForAndNoLongerOnes) {
   for (const Host& host : hosts()) {
     const auto device = make_host_device(Fill::nan);

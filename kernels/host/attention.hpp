@@ -10,7 +10,8 @@
 namespace zp::kernels::ZP_ISA {
 
 inline constexpr int64_t kRowBlock = 64;
-// Between the rows of a matrix, so that a column's elements spread over the cache.
+// Between the rows of a matrix, so that a column's elements spread over the cache. Rows are written in whole
+// vectors.
 inline constexpr int64_t kRowGap = 16;
 
 struct AttentionShape {
@@ -93,6 +94,34 @@ struct AttentionSpace {
       }
     }
   }
+
+  // c = rows of weights · b, over k = 0 … count-1, where row r's weights are +0 from seen + r on: of these a
+  // tile leaves out those that all its rows have. A term of +0 leaves a chain as it is, but for -0, so a tile
+  // that ends in a -0 is made again, in full.
+  void multiply_masked(const float* weights, int64_t seen, int64_t count, int64_t depth, float* c,
+                       int64_t c_step, int64_t rows, int64_t columns) const {
+    for (int64_t row = 0; row < rows; row += kTileRows) {
+      const int64_t height = rows - row < kTileRows ? rows - row : kTileRows;
+      const int64_t last = seen + row + height - 1;
+      const float* tile = weights + row * step;
+      float* to = c + row * c_step;
+      multiply_weights(tile, last < count ? last : count, depth, to, c_step, height, columns);
+      if (last < count && has_negative_zero(to, c_step, height, columns)) {
+        multiply_weights(tile, count, depth, to, c_step, height, columns);
+      }
+    }
+  }
+
+ private:
+  static bool has_negative_zero(const float* c, int64_t c_step, int64_t rows, int64_t columns) {
+    int found = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        found |= __builtin_bit_cast(int32_t, c[i * c_step + j]) == INT32_MIN ? 1 : 0;
+      }
+    }
+    return found != 0;
+  }
 };
 
 // Asks for the cache lines of d elements that are needed soon.
@@ -100,9 +129,9 @@ inline void ask_for(const float* x, int64_t d) {
   for (int64_t c = 0; c < d; c += 16) __builtin_prefetch(x + c);
 }
 
-// +0 behind the diagonal, as far as the block's columns reach.
+// +0 behind the diagonal, as far as the block's columns reach; `Front` wrote it to the end of a vector.
 inline void mask_row(float* x, int64_t n, int64_t columns) {
-  over_lanes(n, columns, [=](auto lanes, int64_t j) { write(lanes, x + j, splat(0.0F)); });
+  for (int64_t j = (n + kLanes - 1) / kLanes * kLanes; j < columns; j += kLanes) store(x + j, splat(0.0F));
 }
 
 }  // namespace zp::kernels::ZP_ISA

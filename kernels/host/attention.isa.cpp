@@ -14,15 +14,15 @@ constexpr int64_t kGroup = 256;
 
 // Scores of one row become probabilities; +0 from n to columns.
 void softmax_row(float* x, int64_t n, int64_t columns, float scale, float& max, float& sum) {
-  max = row_max(x, n, scale);
+  max = row_max<Front>(x, n, scale);
   const Floats factor = splat(scale), all_max = splat(max);
-  sum = row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
-    const Floats e = exp(read(lanes, x + j) * factor - all_max);
+  sum = row_lanes<Front>(n, [=](auto lanes, int64_t j, auto sums) {
+    const auto e = exp(read(lanes, x + j) * factor - all_max);
     write(lanes, x + j, e);
     return sums + e;
   });
   const Floats inverse = splat(1.0F / sum);
-  over_lanes(0, n, [=](auto lanes, int64_t j) { write(lanes, x + j, read(lanes, x + j) * inverse); });
+  over_lanes<Front>(0, n, [=](auto lanes, int64_t j) { write(lanes, x + j, read(lanes, x + j) * inverse); });
   mask_row(x, n, columns);
 }
 
@@ -46,8 +46,8 @@ void forward(const AttentionShape& shape, const Head& head, const AttentionSpace
   space.pack_right({head.v, 1, stride}, d, end);
   for (int64_t i = first; i < end; i += kRowBlock) {
     const int64_t columns = shape.columns_of(i);
-    space.multiply_weights(space.probabilities + (i - first) * space.step, columns, end,
-                           head.out + i * shape.width, shape.width, columns - i, d);
+    space.multiply_masked(space.probabilities + (i - first) * space.step, i + 1, columns, end,
+                          head.out + i * shape.width, shape.width, columns - i, d);
   }
 }
 

@@ -13,7 +13,7 @@ struct Head {
 // A row's p from its scores; +0 from n to columns.
 void probabilities_row(float* p, int64_t n, int64_t columns, float scale, float max, float sum) {
   const Floats factor = splat(scale), all_max = splat(max), inverse = splat(1.0F / sum);
-  over_lanes(0, n, [=](auto lanes, int64_t j) {
+  over_pairs<Front>(0, n, [=](auto lanes, int64_t j) {
     write(lanes, p + j, exp(read(lanes, p + j) * factor - all_max) * inverse);
   });
   mask_row(p, n, columns);
@@ -21,11 +21,10 @@ void probabilities_row(float* p, int64_t n, int64_t columns, float scale, float 
 
 // A row's ds from dp, likewise.
 void gradients_row(const float* p, float* ds, int64_t n, int64_t columns, float scale) {
-  const Floats w = splat(row_lanes(n, [=](auto lanes, int64_t j, Floats sums) {
-    return sums + read(lanes, ds + j) * read(lanes, p + j);
-  }));
+  const Floats w = splat(row_lanes<Front>(
+      n, [=](auto lanes, int64_t j, auto sums) { return sums + read(lanes, ds + j) * read(lanes, p + j); }));
   const Floats factor = splat(scale);
-  over_lanes(0, n, [=](auto lanes, int64_t j) {
+  over_lanes<Front>(0, n, [=](auto lanes, int64_t j) {
     write(lanes, ds + j, (read(lanes, p + j) * (read(lanes, ds + j) - w)) * factor);
   });
   mask_row(ds, n, columns);
@@ -73,7 +72,7 @@ struct Backward {
     space.pack_right({head.k, 1, stride}, d, end);
     for (int64_t i = first; i < end; i += kRowBlock) {
       const int64_t columns = shape.columns_of(i);
-      space.multiply_weights(ds_of(i), columns, end, head.dq + i * stride, stride, columns - i, d);
+      space.multiply_masked(ds_of(i), i + 1, columns, end, head.dq + i * stride, stride, columns - i, d);
     }
   }
 

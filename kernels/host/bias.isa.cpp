@@ -3,6 +3,12 @@
 #include "kernels/host/isa.hpp"
 
 namespace zp::kernels::ZP_ISA {
+namespace {
+
+// Rows that are added while a column's sum is in a register.
+constexpr int64_t kGroup = 8;
+
+}  // namespace
 
 void run(HostContext& context, const AddBias& call) {
   const int64_t rows = call.rows, columns = call.columns;
@@ -32,11 +38,13 @@ void run(HostContext& context, const BiasBackward& call) {
   float* dbias = call.dbias.write<float>();
   over_columns(context.pool, columns, [=](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) dbias[c] = 0.0F;
-    for (int64_t row = 0; row < rows; ++row) {
+    in_groups<kGroup>(0, rows, [=](auto count, int64_t row) {
       over_lanes(begin, end, [=](auto lanes, int64_t c) {
-        write(lanes, dbias + c, read(lanes, dbias + c) + read(lanes, dy + row * columns + c));
+        Floats sum = read(lanes, dbias + c);
+        for (int64_t r = 0; r < count; ++r) sum = sum + read(lanes, dy + (row + r) * columns + c);
+        write(lanes, dbias + c, sum);
       });
-    }
+    });
   });
 }
 

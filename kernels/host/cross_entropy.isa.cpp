@@ -34,7 +34,7 @@ void run(HostContext& context, const CrossEntropyForward& call) {
       const float* x = logits + row * vocabulary;
       const float max = row_max(x, vocabulary, 1.0F);
       const Floats max8 = splat(max);
-      const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, Floats sums) {
+      const float sum = row_lanes(vocabulary, [=](auto lanes, int64_t i, auto sums) {
         return sums + exp(read(lanes, x + i) - max8);
       });
       row_maxima[row] = max;
@@ -62,7 +62,7 @@ void run(HostContext& context, const CrossEntropyBackward& call) {
       const float inverse = 1.0F / row_sums[row];
       const float at_target = (exp(target - row_maxima[row]) * inverse - 1.0F) * share;
       const Floats max8 = splat(row_maxima[row]), inverse8 = splat(inverse), share8 = splat(share);
-      over_lanes(0, vocabulary, [=](auto lanes, int64_t i) {
+      over_pairs(0, vocabulary, [=](auto lanes, int64_t i) {
         write(lanes, x + i, (exp(read(lanes, x + i) - max8) * inverse8) * share8);
       });
       target = at_target;

@@ -9,7 +9,8 @@ namespace zp::kernels::ZP_ISA {
 namespace {
 
 // tanh(sqrt(2/π)·(x + 0.044715·x³))
-ZP_INLINE Floats gelu_tanh(Floats x) {
+template <class F>
+ZP_INLINE F gelu_tanh(F x) {
   return tanh(fma((x * x) * x, splat(0.044715F), x) * splat(0.7978846F));
 }
 
@@ -21,8 +22,8 @@ void run(HostContext& context, const GeluForward& call) {
   const float* x = call.x.read<float>();
   float* y = call.y.write<float>();
   over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
-    over_lanes(begin, end, [=](auto lanes, int64_t i) {
-      const Floats a = read(lanes, x + i);
+    over_pairs(begin, end, [=](auto lanes, int64_t i) {
+      const auto a = read(lanes, x + i);
       write(lanes, y + i, (splat(0.5F) * a) * (splat(1.0F) + gelu_tanh(a)));
     });
   });
@@ -36,12 +37,12 @@ void run(HostContext& context, const GeluBackward& call) {
   const float* dy = call.dy.read<float>();
   float* dx = call.dx.write<float>();
   over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
-    over_lanes(begin, end, [=](auto lanes, int64_t i) {
-      const Floats a = read(lanes, x + i);
-      const Floats t = gelu_tanh(a);
-      const Floats slope = fma(splat(0.134145F) * a, a, splat(1.0F)) * splat(0.7978846F);
-      const Floats steep = (splat(0.5F) * a) * fma(splat(0.0F) - t, t, splat(1.0F));
-      const Floats derivative = fma(steep, slope, splat(0.5F) * (splat(1.0F) + t));
+    over_pairs(begin, end, [=](auto lanes, int64_t i) {
+      const auto a = read(lanes, x + i);
+      const auto t = gelu_tanh(a);
+      const auto slope = fma(splat(0.134145F) * a, a, splat(1.0F)) * splat(0.7978846F);
+      const auto steep = (splat(0.5F) * a) * fma(splat(0.0F) - t, t, splat(1.0F));
+      const auto derivative = fma(steep, slope, splat(0.5F) * (splat(1.0F) + t));
       write(lanes, dx + i, read(lanes, dy + i) * derivative);
     });
   });

@@ -22,25 +22,34 @@ struct Forward {
   float* rstd;
 };
 
-template <class T>
-void forward_row(const Forward<T>& p, int64_t width, int64_t row) {
+// Rows taken together: while one waits for its fold the others go on, and they share gain and bias.
+constexpr int64_t kGroup = 4;
+
+template <int64_t rows, class T>
+void forward_rows(const Forward<T>& p, int64_t width, int64_t row) {
   const float* x = p.x + row * width;
   float* y = p.y + row * width;
   const auto n = static_cast<float>(width);
-  const float mean = row_sum(x, width) / n;
-  const Floats mean8 = splat(mean);
-  const float squares = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
-    const Floats d = read(lanes, x + i) - mean8;
-    return fma(d, d, sums);
+  Floats mean[rows], rstd[rows];
+  for (int64_t r = 0; r < rows; ++r) {
+    p.mean[row + r] = row_sum(x + r * width, width) / n;
+    mean[r] = splat(p.mean[row + r]);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const float squares = row_lanes(width, [=, mean = mean[r]](auto lanes, int64_t i, auto sums) {
+      const auto d = read(lanes, x + r * width + i) - mean;
+      return fma(d, d, sums);
+    });
+    p.rstd[row + r] = 1.0F / __builtin_sqrtf(squares / n + kEpsilon);
+    rstd[r] = splat(p.rstd[row + r]);
+  }
+  over_lanes(0, width, [=, gains = p.gain, biases = p.bias](auto lanes, int64_t i) {
+    const Floats gain = read(lanes, gains + i), bias = read(lanes, biases + i);
+    for (int64_t r = 0; r < rows; ++r) {
+      const Floats xhat = (read(lanes, x + r * width + i) - mean[r]) * rstd[r];
+      write(lanes, y + r * width + i, fma(xhat, gain, bias));
+    }
   });
-  const float rstd = 1.0F / __builtin_sqrtf(squares / n + kEpsilon);
-  const Floats rstd8 = splat(rstd);
-  over_lanes(0, width, [=, &p](auto lanes, int64_t i) {
-    const Floats xhat = (read(lanes, x + i) - mean8) * rstd8;
-    write(lanes, y + i, fma(xhat, read(lanes, p.gain + i), read(lanes, p.bias + i)));
-  });
-  p.mean[row] = mean;
-  p.rstd[row] = rstd;
 }
 
 template <class T>
@@ -56,45 +65,56 @@ struct Backward {
   Write write;
 };
 
-template <class T>
-void backward_row(const Backward<T>& p, int64_t width, int64_t row) {
+template <int64_t rows, class T>
+void backward_rows(const Backward<T>& p, int64_t width, int64_t row) {
   const float* x = p.x + row * width;
   const float* dy = p.dy + row * width;
   const T* gain = p.gain;
   float* dx = p.dx + row * width;
   const auto n = static_cast<float>(width);
-  const Floats mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
-  const float sum_h = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
-    return sums + read(lanes, dy + i) * read(lanes, gain + i);
-  });
-  const float sum_hx = row_lanes(width, [=](auto lanes, int64_t i, Floats sums) {
-    const Floats h = read(lanes, dy + i) * read(lanes, gain + i);
-    return sums + h * ((read(lanes, x + i) - mean) * rstd);
-  });
-  const Floats mean_h = splat(sum_h / n), mean_hx = splat(sum_hx / n);
+  Floats mean_h[rows], mean_hx[rows];
+  for (int64_t r = 0; r < rows; ++r) {
+    const Floats mean = splat(p.mean[row + r]), rstd = splat(p.rstd[row + r]);
+    const Twice<float> all = row_lanes_twice(width, [=](auto lanes, int64_t i, Twice<Floats> sums) {
+      const Floats h = read(lanes, dy + r * width + i) * read(lanes, gain + i);
+      const Floats xhat = (read(lanes, x + r * width + i) - mean) * rstd;
+      return sums + Twice<Floats>{h, h * xhat};
+    });
+    mean_h[r] = splat(all.one / n);
+    mean_hx[r] = splat(all.two / n);
+  }
   const bool accumulate = p.write == Write::accumulate;
-  over_lanes(0, width, [=](auto lanes, int64_t i) {
-    const Floats h = read(lanes, dy + i) * read(lanes, gain + i);
-    const Floats xhat = (read(lanes, x + i) - mean) * rstd;
-    const Floats d = ((h - mean_h) - xhat * mean_hx) * rstd;
-    write(lanes, dx + i, accumulate ? read(lanes, dx + i) + d : d);
-  });
-}
-
-template <class T>
-void backward_columns(const Backward<T>& p, Shape shape, int64_t begin, int64_t end) {
-  for (int64_t c = begin; c < end; ++c) p.dgain[c] = p.dbias[c] = 0.0F;
-  for (int64_t row = 0; row < shape.rows; ++row) {
-    const float* x = p.x + row * shape.width;
-    const float* dy = p.dy + row * shape.width;
-    const Floats mean = splat(p.mean[row]), rstd = splat(p.rstd[row]);
-    over_lanes(begin, end, [=, &p](auto lanes, int64_t c) {
-      const Floats d = read(lanes, dy + c);
-      const Floats xhat = (read(lanes, x + c) - mean) * rstd;
-      write(lanes, p.dgain + c, fma(d, xhat, read(lanes, p.dgain + c)));
-      write(lanes, p.dbias + c, read(lanes, p.dbias + c) + d);
+  for (int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
+    const Floats mean = splat(p.mean[row + r]), rstd = splat(p.rstd[row + r]);
+    over_lanes(0, width, [=, h_mean = mean_h[r], hx_mean = mean_hx[r]](auto lanes, int64_t i) {
+      const Floats h = read(lanes, dy + i) * read(lanes, gain + i);
+      const Floats xhat = (read(lanes, x + i) - mean) * rstd;
+      const Floats d = ((h - h_mean) - xhat * hx_mean) * rstd;
+      write(lanes, dx + i, accumulate ? read(lanes, dx + i) + d : d);
     });
   }
+}
+
+// What `rows` rows add to columns begin … end-1 of dgain and dbias.
+template <int64_t rows, class T>
+void backward_columns(const Backward<T>& p, int64_t width, int64_t row, int64_t begin, int64_t end) {
+  const float* x = p.x + row * width;
+  const float* dy = p.dy + row * width;
+  Floats mean[rows], rstd[rows];
+  for (int64_t r = 0; r < rows; ++r) {
+    mean[r] = splat(p.mean[row + r]);
+    rstd[r] = splat(p.rstd[row + r]);
+  }
+  over_lanes(begin, end, [=, dgains = p.dgain, dbiases = p.dbias](auto lanes, int64_t c) {
+    Floats dgain = read(lanes, dgains + c), dbias = read(lanes, dbiases + c);
+    for (int64_t r = 0; r < rows; ++r) {
+      const Floats d = read(lanes, dy + r * width + c);
+      dgain = fma(d, (read(lanes, x + r * width + c) - mean[r]) * rstd[r], dgain);
+      dbias = dbias + d;
+    }
+    write(lanes, dgains + c, dgain);
+    write(lanes, dbiases + c, dbias);
+  });
 }
 
 }  // namespace
@@ -112,7 +132,7 @@ void run(HostContext& context, const LayerNormForward& call) {
     const Forward<T> p{call.x.read<float>(),  call.gain.read<T>(),      call.bias.read<T>(),
                        call.y.write<float>(), call.mean.write<float>(), call.rstd.write<float>()};
     over_rows(context.pool, rows, width, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) forward_row(p, width, row);
+      in_groups<kGroup>(begin, end, [&](auto count, int64_t row) { forward_rows<count>(p, width, row); });
     });
   });
 }
@@ -133,11 +153,25 @@ void run(HostContext& context, const LayerNormBackward& call) {
     const Backward<T> p{call.x.read<float>(),      call.gain.read<T>(),       call.mean.read<float>(),
                         call.rstd.read<float>(),   call.dy.read<float>(),     call.dx.write<float>(),
                         call.dgain.write<float>(), call.dbias.write<float>(), call.write};
-    // Columns first: dx may lie where dy does.
-    over_columns(context.pool, shape.width,
-                 [&](int64_t begin, int64_t end) { backward_columns(p, shape, begin, end); });
+    const auto columns = [&](int64_t first, int64_t last, int64_t begin, int64_t end) {
+      in_groups<kGroup>(first, last, [&](auto count, int64_t row) {
+        backward_columns<count>(p, shape.width, row, begin, end);
+      });
+    };
+    for (int64_t c = 0; c < shape.width; ++c) p.dgain[c] = p.dbias[c] = 0.0F;
+    // Columns before rows: dx may lie where dy does. Alone, a thread does both while the rows are near.
+    const bool alone = context.pool.threads() == 1;
+    if (!alone) {
+      over_columns(context.pool, shape.width,
+                   [&](int64_t begin, int64_t end) { columns(0, shape.rows, begin, end); });
+    }
     over_rows(context.pool, shape.rows, shape.width, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) backward_row(p, shape.width, row);
+      for (int64_t first = begin; first < end; first += kGroup) {
+        const int64_t last = first + kGroup < end ? first + kGroup : end;
+        if (alone) columns(first, last, 0, shape.width);
+        in_groups<kGroup>(first, last,
+                          [&](auto count, int64_t row) { backward_rows<count>(p, shape.width, row); });
+      }
     });
   });
 }

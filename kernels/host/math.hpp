@@ -7,40 +7,48 @@
 
 namespace zp::kernels::ZP_ISA {
 
-// 2ⁿ·e^r with n = nearest integer to x/ln 2 and ln 2 split in two; a polynomial for e^r. A subnormal result
-// is rounded once more, by the power of two.
-ZP_INLINE Floats exp(Floats x) {
-  x = smaller(larger(x, splat(-104.0F)), splat(89.0F));
+// times(y, n, n as an integer) = y·2ⁿ where e^x = y·2ⁿ: n is the integer nearest to x/ln 2, ln 2 split in
+// two; a polynomial for y.
+template <class F, class Times>
+ZP_INLINE F exp_by(F x, Times times) {
   const Floats magic = splat(12582912.0F);  // 1.5·2²³: adding it rounds to an integer in the low bits
-  const Floats shifted = fma(x, splat(0x1.715476p+0F), magic);
-  const Floats n = shifted - magic;
-  const Ints exponent = bits_of(shifted) - bits_of(magic);
-  Floats r = fma(n, splat(-0x1.62e43p-1F), x);
+  const F shifted = fma(x, splat(0x1.715476p+0F), magic);
+  const F n = shifted - magic;
+  F r = fma(n, splat(-0x1.62e43p-1F), x);
   r = fma(n, splat(0x1.05c61p-29F), r);
-  Floats q = splat(0x1.6af784p-10F);
-  q = fma(q, r, splat(0x1.1232dep-7F));
+  F q = fma(r, splat(0x1.6af784p-10F), splat(0x1.1232dep-7F));
   q = fma(q, r, splat(0x1.55589ap-5F));
   q = fma(q, r, splat(0x1.555494p-3F));
   q = fma(q, r, splat(0x1.fffffcp-2F));
-  const Floats y = fma(r * r, q, r) + splat(1.0F);
-  return times_power_of_two(y, n, exponent);
+  const F y = fma(r * r, q, r) + splat(1.0F);
+  return halves(times, y, n, bits_of(shifted) - bits_of(magic));
+}
+
+// For x ≤ 64; a softmax asks for x ≤ 0. A subnormal result is rounded once more, by the power of two.
+template <class F>
+ZP_INLINE F exp(F x) {
+  return exp_by(larger(x, splat(-104.0F)),
+                [](Floats y, Floats n, Ints exponent) { return times_power_of_two(y, n, exponent); });
 }
 
 // Odd polynomial below 0.625, else 1 - 2/(e^2|x| + 1); the sign is copied.
-ZP_INLINE Floats tanh(Floats x) {
-  const Ints sign = bits_of(x) & splat(INT32_MIN);
-  const Floats a = from_bits(bits_of(x) & splat(INT32_MAX));
-  const Floats u = a * a;
-  Floats p = splat(0x1.189a78p-9F);
-  p = fma(p, u, splat(-0x1.0bfc64p-7F));
+template <class F>
+ZP_INLINE F tanh(F x) {
+  const auto sign = bits_of(x) & splat(INT32_MIN);
+  const F a = from_bits(bits_of(x) & splat(INT32_MAX));
+  const F u = a * a;
+  F p = fma(u, splat(0x1.189a78p-9F), splat(-0x1.0bfc64p-7F));
   p = fma(p, u, splat(0x1.639406p-6F));
   p = fma(p, u, splat(-0x1.b9f046p-5F));
   p = fma(p, u, splat(0x1.111076p-3F));
   p = fma(p, u, splat(-0x1.555554p-2F));
-  const Floats small = fma(a * u, p, a);
-  const Floats clamped = smaller(a, splat(10.0F));
-  const Floats large = splat(1.0F) - splat(2.0F) / (exp(clamped + clamped) + splat(1.0F));
-  const Floats magnitude = select(less(a, splat(0.625F)), small, large);
+  const F small = fma(a * u, p, a);
+  const F clamped = smaller(a, splat(10.0F));
+  const F power = exp_by(clamped + clamped, [](Floats y, Floats n, Ints exponent) {
+    return times_normal_power_of_two(y, n, exponent);
+  });
+  const F large = splat(1.0F) - splat(2.0F) / (power + splat(1.0F));
+  const F magnitude = select(less(a, splat(0.625F)), small, large);
   return from_bits(bits_of(magnitude) | sign);
 }
 
@@ -83,54 +91,91 @@ inline float log(float x) {
   return static_cast<float>(__builtin_bit_cast(double, sum_bits));
 }
 
-// How a term of a row reduction reads its elements: all lanes, or the last few.
+// How a term of a row reduction reads its elements: all lanes of a vector or of two, or the last few.
 struct Whole {
   ZP_INLINE Floats operator()(const float* p) const { return load(p); }
+};
+struct Pair {
+  ZP_INLINE Twice<Floats> operator()(const float* p) const { return {load(p), load(p + kLanes)}; }
 };
 struct Part {
   int64_t count;
   ZP_INLINE Floats operator()(const float* p) const { return load_part(p, count); }
 };
 
+// As Part, of a row that has room for whole vectors: its missing lanes read as anything.
+struct Front {
+  int64_t count;
+  ZP_INLINE Floats operator()(const float* p) const { return load(p); }
+};
+
 // Element i goes to lane i mod 32, each lane from +0 in order of i; then lanes are folded (l, l+16), 8, 4,
-// 2, 1. term(read, i, lanes) returns `lanes` with elements i … i+kLanes-1 taken in; it reads memory through
-// `read` only.
-//   sum:  row_lanes(n, [&](auto read, int64_t i, Floats lanes) { return lanes + read(x + i); })
-template <class Term>
+// 2, 1. term(read, i, lanes) returns `lanes` with the elements from i on taken in, as many as it has lanes;
+// it reads memory through `read` only.
+//   sum:  row_lanes(n, [&](auto read, int64_t i, auto lanes) { return lanes + read(x + i); })
+template <class Last = Part, class Term>
 ZP_INLINE float row_lanes(int64_t n, Term term) {
   constexpr int64_t kVectors = 32 / kLanes;
-  Floats lanes[kVectors];
-  for (int64_t j = 0; j < kVectors; ++j) lanes[j] = splat(0.0F);
+  Twice<Floats> pairs[kVectors / 2];  // apart from `lanes`: what a variable indexes is kept in memory
+  for (int64_t j = 0; j < kVectors / 2; ++j) pairs[j] = {splat(0.0F), splat(0.0F)};
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    for (int64_t j = 0; j < kVectors; ++j) lanes[j] = term(Whole{}, i + kLanes * j, lanes[j]);
+    for (int64_t j = 0; j < kVectors / 2; ++j) pairs[j] = term(Pair{}, i + 2 * kLanes * j, pairs[j]);
+  }
+  Floats lanes[kVectors];
+  for (int64_t j = 0; j < kVectors / 2; ++j) {
+    lanes[2 * j] = pairs[j].one;
+    lanes[2 * j + 1] = pairs[j].two;
   }
   for (int64_t j = 0; i < n; ++j, i += kLanes) {
     if (i + kLanes <= n) {
       lanes[j] = term(Whole{}, i, lanes[j]);
     } else {
-      lanes[j] = select(first_lanes(n - i), term(Part{n - i}, i, lanes[j]), lanes[j]);
+      lanes[j] = select(first_lanes(n - i), term(Last{n - i}, i, lanes[j]), lanes[j]);
     }
   }
   return folded(lanes);
 }
 
-inline float row_sum(const float* x, int64_t n) {
-  return row_lanes(n, [x](auto read, int64_t i, Floats lanes) { return lanes + read(x + i); });
+// Two such sums at once: term(read, i, lanes) takes one vector into both halves of `lanes`.
+template <class Term>
+ZP_INLINE Twice<float> row_lanes_twice(int64_t n, Term term) {
+  constexpr int64_t kVectors = 32 / kLanes;
+  Twice<Floats> sums[kVectors];
+  for (int64_t j = 0; j < kVectors; ++j) sums[j] = {splat(0.0F), splat(0.0F)};
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    for (int64_t j = 0; j < kVectors; ++j) sums[j] = term(Whole{}, i + kLanes * j, sums[j]);
+  }
+  Floats ones[kVectors], twos[kVectors];
+  for (int64_t j = 0; j < kVectors; ++j) {
+    ones[j] = sums[j].one;
+    twos[j] = sums[j].two;
+  }
+  for (int64_t j = 0; i < n; ++j, i += kLanes) {
+    const int64_t count = n - i < kLanes ? n - i : kLanes;
+    const Twice<Floats> old{ones[j], twos[j]};
+    const Twice<Floats> taken = count == kLanes ? term(Whole{}, i, old) : term(Part{count}, i, old);
+    ones[j] = select(first_lanes(count), taken.one, ones[j]);
+    twos[j] = select(first_lanes(count), taken.two, twos[j]);
+  }
+  return {folded(ones), folded(twos)};
 }
 
-// The largest of n ≥ 1 elements of x·scale. Either zero gives +0, so the order of comparison leaves no trace.
+inline float row_sum(const float* x, int64_t n) {
+  return row_lanes(n, [x](auto read, int64_t i, auto lanes) { return lanes + read(x + i); });
+}
+
+// The largest of n ≥ 1 elements of x·scale, scale > 0: rounding keeps order, so that one product is enough.
+// Either zero gives +0, so the order of comparison leaves no trace.
+template <class Last = Part>
 inline float row_max(const float* x, int64_t n, float scale) {
-  const Floats factor = splat(scale);
-  Floats lanes = splat(x[0]) * factor, others = lanes;
+  Twice<Floats> lanes{splat(x[0]), splat(x[0])};
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    lanes = larger(lanes, load(x + i) * factor);
-    others = larger(others, load(x + i + kLanes) * factor);
-  }
-  for (; i + kLanes <= n; i += kLanes) lanes = larger(lanes, load(x + i) * factor);
-  if (i < n) others = select(first_lanes(n - i), larger(others, load_part(x + i, n - i) * factor), others);
-  return largest(larger(lanes, others)) + 0.0F;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) lanes = larger(lanes, Pair{}(x + i));
+  for (; i + kLanes <= n; i += kLanes) lanes.one = larger(lanes.one, load(x + i));
+  if (i < n) lanes.two = select(first_lanes(n - i), larger(lanes.two, Last{n - i}(x + i)), lanes.two);
+  return largest(larger(lanes.one, lanes.two)) * scale + 0.0F;
 }
 
 }  // namespace zp::kernels::ZP_ISA

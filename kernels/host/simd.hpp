@@ -29,6 +29,7 @@
 #if !ZP_ISA_AVX512
 #include "kernels/host/simd_eight.hpp"
 #endif
+#include "kernels/host/simd_twice.hpp"
 
 namespace zp::kernels::ZP_ISA {
 

@@ -79,4 +79,17 @@ ZP_INLINE Ints lane_numbers() { return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7
 ZP_INLINE Floats larger(Floats a, Floats b) { return {_mm256_max_ps(b.v, a.v)}; }
 ZP_INLINE Floats smaller(Floats a, Floats b) { return {_mm256_min_ps(b.v, a.v)}; }
 
+// The largest lane, none being NaN.
+ZP_INLINE float largest(Floats a) {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+// Folds the lanes: l with l + 4, then 2, then 1.
+ZP_INLINE float folded(Floats a) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 }  // namespace zp::kernels::ZP_ISA

@@ -99,6 +99,9 @@ ZP_INLINE void store_halves_part(uint16_t* p, Ints a, int64_t count) {
 ZP_INLINE Floats times_power_of_two(Floats y, Floats n, Ints /*exponent*/) {
   return {_mm512_scalef_ps(y.v, n.v)};
 }
+ZP_INLINE Floats times_normal_power_of_two(Floats y, Floats n, Ints exponent) {
+  return times_power_of_two(y, n, exponent);
+}
 // The largest lane, none being NaN.
 ZP_INLINE float largest(Floats a) { return _mm512_reduce_max_ps(a.v); }
 // Folds 32 virtual lanes, lane l in lanes[l / 16]: l with l + 16, then 8, 4, 2, 1.

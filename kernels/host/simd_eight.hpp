@@ -29,31 +29,14 @@ ZP_INLINE void store_halves_part(uint16_t* p, Ints a, int64_t count) {
   store_halves(lanes, a);
   for (int64_t l = 0; l < count; ++l) p[l] = lanes[l];
 }
-// y·2ⁿ for |n| ≤ 150, `exponent` being n, rounded once: the first of two halves is exact.
+// y·2ⁿ for -150 ≤ n ≤ 95, `exponent` being n, and y in [1/2, 2]; rounded once: the first product is exact.
 ZP_INLINE Floats times_power_of_two(Floats y, Floats /*n*/, Ints exponent) {
-  const Ints half = shift_right<1>(exponent);
-  const Ints rest = exponent - half;
-  const Floats first_power = from_bits(shift_left<23>(half + splat(127)));
-  const Floats second_power = from_bits(shift_left<23>(rest + splat(127)));
-  return (y * first_power) * second_power;
+  const Floats power = from_bits(shift_left<23>(exponent + splat(127 + 32)));
+  return (y * power) * splat(0x1p-32F);
 }
-// The largest lane, none being NaN.
-ZP_INLINE float largest(Floats a) {
-  float lanes[8];
-  store(lanes, a);
-  for (int half = 4; half >= 1; half /= 2) {
-    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] < lanes[l + half] ? lanes[l + half] : lanes[l];
-  }
-  return lanes[0];
-}
-// Folds the lanes: l with l + 4, then 2, then 1.
-ZP_INLINE float folded(Floats a) {
-  float lanes[8];
-  store(lanes, a);
-  for (int half = 4; half >= 1; half /= 2) {
-    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] + lanes[l + half];
-  }
-  return lanes[0];
+// The same where the power and the result are normal numbers.
+ZP_INLINE Floats times_normal_power_of_two(Floats y, Floats /*n*/, Ints exponent) {
+  return y * from_bits(shift_left<23>(exponent + splat(127)));
 }
 // Folds 32 virtual lanes, lane l in lanes[l / 8]: l with l + 16, then 8, 4, 2, 1.
 ZP_INLINE float folded(const Floats (&lanes)[4]) {

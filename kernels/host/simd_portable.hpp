@@ -128,4 +128,23 @@ ZP_INLINE Ints lane_numbers() {
 ZP_INLINE Floats larger(Floats a, Floats b) { return select(less(a, b), b, a); }
 ZP_INLINE Floats smaller(Floats a, Floats b) { return select(less(b, a), b, a); }
 
+// The largest lane, none being NaN.
+ZP_INLINE float largest(Floats a) {
+  float lanes[8];
+  store(lanes, a);
+  for (int half = 4; half >= 1; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] < lanes[l + half] ? lanes[l + half] : lanes[l];
+  }
+  return lanes[0];
+}
+// Folds the lanes: l with l + 4, then 2, then 1.
+ZP_INLINE float folded(Floats a) {
+  float lanes[8];
+  store(lanes, a);
+  for (int half = 4; half >= 1; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] + lanes[l + half];
+  }
+  return lanes[0];
+}
+
 }  // namespace zp::kernels::ZP_ISA
