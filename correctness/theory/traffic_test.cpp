@@ -85,13 +85,13 @@ class Sends {
     for (int place = 0; place < world; ++place) {
       if (algorithm_ == Algorithm::direct) {
         for (int peer = 0; peer < world; ++peer) {
-          if (peer != place) send(c, place, peer, slice_bytes(c), 1024 * 1024);
+          if (peer != place) send(c, place, peer, slice_bytes(c), 256 * 1024);
         }
         continue;
       }
       for (int holds = 1; holds < world; holds *= 2) {
         const int partner = place / holds % 2 == 0 ? place + holds : place - holds;
-        send(c, place, partner, holds * slice_bytes(c), 1024 * 1024);
+        send(c, place, partner, holds * slice_bytes(c), 256 * 1024);
       }
     }
   }

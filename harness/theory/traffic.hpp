@@ -21,7 +21,7 @@ inline constexpr Elements kNormLimbs{6};
 
 // A receive piece: a reduce-scatter sends no longer message (design 5). A gather needs no pieces.
 inline constexpr Bytes kReceivePiece{256 * 1024};
-inline constexpr Bytes kLongestMessage{1024 * 1024};
+inline constexpr Bytes kLongestMessage{256 * 1024};
 
 struct Sent {
   int64_t messages = 0;

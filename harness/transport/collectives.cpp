@@ -2,7 +2,6 @@
 // waited for. After the first failure nothing touches a buffer again, and every wait throws that failure.
 #include <algorithm>
 #include <bit>
-#include <deque>
 #include <exception>
 #include <initializer_list>
 #include <utility>
@@ -48,18 +47,18 @@ class Flight final : public Pending {
   void wait() override;
 
   void add(std::unique_ptr<Step> step) { steps_.push_back(std::move(step)); }
-  bool uses_pieces() const { return !complete() && steps_.front()->uses_pieces(); }
-  std::vector<int> waits_for() const { return complete() ? std::vector<int>{} : steps_.front()->waits_for(); }
-  bool complete() const { return steps_.empty(); }
+  bool uses_pieces() const { return !complete() && step().uses_pieces(); }
+  std::vector<int> waits_for() const { return complete() ? std::vector<int>{} : step().waits_for(); }
+  bool complete() const { return at_ == steps_.size(); }
   const Caption& caption() const { return caption_; }
   bool is_bucket() const { return caption_.bucket; }
 
   bool advance() {
     bool moved = false;
-    while (!steps_.empty()) {
-      moved |= steps_.front()->advance();
-      if (!steps_.front()->complete()) break;
-      steps_.pop_front();
+    while (!complete()) {
+      moved |= step().advance();
+      if (!step().complete()) break;
+      steps_[at_++].reset();
       moved = true;
     }
     return moved;
@@ -83,12 +82,16 @@ class Flight final : public Pending {
     if (complete()) return;
     failure_ = std::make_unique<Error>(reason);
     steps_.clear();
+    at_ = 0;
   }
 
  private:
+  Step& step() const { return *steps_[at_]; }
+
   Collectives* transport_;
   Caption caption_;
-  std::deque<std::unique_ptr<Step>> steps_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  size_t at_ = 0;  // the step under way
   std::vector<Storage*> storages_;
   std::unique_ptr<Error> failure_;
 };

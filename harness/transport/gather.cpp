@@ -46,13 +46,16 @@ class Gather final : public Step {
  private:
   void begin_round() {
     if (round_ >= rounds_.size()) return;
-    // Receives first: a message that finds its receive posted needs no room of its own.
+    // All of them before anything is waited for, and receives first: a message that finds its receive posted
+    // needs no room of its own.
+    transfers_.reserve(2 * rounds_[round_].size());
     for (const Direction direction : {Direction::receive, Direction::send}) {
       for (const Exchange& exchange : rounds_[round_]) {
         const auto& ranges = direction == Direction::send ? exchange.sent : exchange.received;
         if (ranges.empty()) continue;
         const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
         transfers_.emplace_back(wire_, direction, rank, views_of(whole_.view(), ranges), kLongestMessage);
+        transfers_.back().post();
       }
     }
   }

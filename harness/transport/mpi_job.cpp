@@ -14,6 +14,8 @@ namespace {
 // How long a rank that fails waits for others to look; all its messages share one moment.
 constexpr std::chrono::seconds kMoment{2};
 constexpr std::chrono::microseconds kBetweenLooks{200};
+// A look costs several calls that find nothing, and each of them may give the core away.
+constexpr std::chrono::milliseconds kBetweenChecks{5};
 
 }  // namespace
 
@@ -25,7 +27,7 @@ Job::Job(double timeout_s)
 void Job::send(Transit& transit, int to, int tag, std::span<const std::byte> bytes) {
   transit.direction = Direction::send;
   transit.peer = to;
-  transit.posted = messages.send(bytes.data(), bytes.size(), to, tag);
+  begin(transit, messages.send(bytes.data(), bytes.size(), to, tag));
 }
 
 void Job::receive(Transit& transit, int from, int tag, std::span<std::byte> bytes) {
@@ -35,14 +37,37 @@ void Job::receive(Transit& transit, int from, int tag, std::span<std::byte> byte
     transit.outcome.state = Posted::State::cancelled;
     return;
   }
-  transit.posted = messages.receive(bytes.data(), bytes.size(), from, tag);
-  peer(from).receives.push_back(&transit);
+  begin(transit, messages.receive(bytes.data(), bytes.size(), from, tag));
+}
+
+void Job::begin(Transit& transit, Posted posted) {
+  transit.posted = std::move(posted);
+  transit.asked_at = polls_;
+  active_.push_back(&transit);
 }
 
 void Job::advance(Transit& transit) {
-  if (!transit.active()) return;
-  transit.outcome = transit.posted.test();
-  if (!transit.active()) std::erase(peer(transit.peer).receives, &transit);
+  // What was found since this message was last asked after is in its outcome already.
+  if (transit.active() && transit.asked_at == polls_) poll();
+  transit.asked_at = polls_;
+}
+
+void Job::poll() {
+  if (mpi_given_up()) return;
+  ++polls_;
+  std::vector<Posted*> posted;
+  for (Transit* transit : active_) posted.push_back(&transit->posted);
+  const std::vector<Posted::Outcome> outcomes = Posted::test_each(posted);
+  for (size_t i = 0; i < outcomes.size(); ++i) active_[i]->outcome = outcomes[i];
+  std::erase_if(active_, [](const Transit* transit) { return !transit->active(); });
+}
+
+std::vector<Transit*> Job::receives_from(int rank) const {
+  std::vector<Transit*> receives;
+  for (Transit* transit : active_) {
+    if (transit->direction == Direction::receive && transit->peer == rank) receives.push_back(transit);
+  }
+  return receives;
 }
 
 bool Job::memory_is_safe(const Transit& transit) {
@@ -50,9 +75,13 @@ bool Job::memory_is_safe(const Transit& transit) {
 }
 
 void Job::withdraw(Transit& transit) noexcept {
-  if (!transit.active() || mpi_given_up()) return;
+  if (!transit.active()) return;
+  if (mpi_given_up()) {
+    std::erase(active_, &transit);
+    return;
+  }
   try {
-    advance(transit);
+    poll();
     if (!transit.active()) return;
     if (moment_ends_ == Clock::time_point{}) moment_ends_ = Clock::now() + kMoment;
     if (transit.direction == Direction::receive) {
@@ -67,12 +96,12 @@ void Job::withdraw(Transit& transit) noexcept {
       }
       std::this_thread::sleep_for(kBetweenLooks);
       look();
-      advance(transit);
+      poll();
     }
   } catch (const std::exception&) {
     give_up_mpi();
   }
-  std::erase(peer(transit.peer).receives, &transit);
+  std::erase(active_, &transit);
 }
 
 void Job::look() {
@@ -85,13 +114,13 @@ void Job::look() {
   }
   for (int from = 0; hear(&from, kWithdrawal);) {
     peer(from).withdraws = true;
-    for (Transit* transit : peer(from).receives) transit->posted.cancel();
+    for (Transit* transit : receives_from(from)) transit->posted.cancel();
   }
   for (int rank = 0; rank < world(); ++rank) {
     Peer& other = peer(rank);
     if (!other.withdraws || other.promised) continue;
-    for (Transit* transit : std::vector(other.receives)) advance(*transit);
-    if (other.receives.empty()) {
+    if (!receives_from(rank).empty()) poll();
+    if (receives_from(rank).empty()) {
       other.promised = true;
       say(rank, kGone);
     }
@@ -102,7 +131,7 @@ void Job::look() {
 void Job::check_failure() {
   if (failure_) throw Error(*failure_);
   if (mpi_given_up()) fail(Exit::transport, "MPI was given up after a failure");
-  if (Clock::now() - looked_ < kBetweenLooks) return;
+  if (Clock::now() - looked_ < kBetweenChecks) return;
   look();
   if (failure_) throw Error(*failure_);
 }
@@ -141,7 +170,7 @@ void Job::close() {
 
 void Job::leave() {
   for (int to = 0; to < world(); ++to) {
-    if (to == rank() || !peer(to).receives.empty() || std::exchange(peer(to).promised, true)) continue;
+    if (to == rank() || !receives_from(to).empty() || std::exchange(peer(to).promised, true)) continue;
     say(to, kGone);
   }
 }

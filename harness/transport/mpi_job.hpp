@@ -20,6 +20,7 @@ struct Transit {
   int peer = 0;
   Posted posted;
   Posted::Outcome outcome;
+  int64_t asked_at = 0;  // the job's number of polls when somebody last asked
   bool active() const { return outcome.state == Posted::State::active; }
 };
 
@@ -46,6 +47,8 @@ class Job {
   // ---- Messages between ranks
   void send(Transit& transit, int peer, int tag, std::span<const std::byte> bytes);
   void receive(Transit& transit, int peer, int tag, std::span<std::byte> bytes);
+  // Looks at the network at most once for as many messages as are asked after in turn: MPI gives the core
+  // away whenever it finds nothing.
   void advance(Transit& transit);
   // On return MPI does not touch the message's memory any more, or has been given up.
   void withdraw(Transit& transit) noexcept;
@@ -73,18 +76,22 @@ class Job {
 
  private:
   struct Peer {
-    std::vector<Transit*> receives;  // active ones from it
-    bool withdraws = false;          // it has said so
-    bool told = false;               // this rank has said that it withdraws
-    bool promised = false;           // this rank has said that it is gone
-    bool gone = false;               // it has said so
+    bool withdraws = false;  // it has said so
+    bool told = false;       // this rank has said that it withdraws
+    bool promised = false;   // this rank has said that it is gone
+    bool gone = false;       // it has said so
   };
   Peer& peer(int rank) { return peers_[static_cast<size_t>(rank)]; }
   void say(int rank, int tag);
   bool hear(int* rank, int tag);
   bool memory_is_safe(const Transit& transit);
+  void begin(Transit& transit, Posted posted);
+  void poll();
+  std::vector<Transit*> receives_from(int rank) const;
 
   std::vector<Peer> peers_;
+  std::vector<Transit*> active_;
+  int64_t polls_ = 0;
   Clock::time_point looked_{}, moment_ends_{};
   // Short enough to leave at once, without a receive that waits for it.
   std::array<char, 1024> announced_{};

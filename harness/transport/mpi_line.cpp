@@ -30,16 +30,47 @@ Posted::Posted(Posted&& other) noexcept = default;
 Posted& Posted::operator=(Posted&& other) noexcept = default;
 Posted::~Posted() = default;
 
+namespace {
+
+// Of a message that has ended.
+Posted::Outcome outcome_of(const MPI_Status& status) {
+  int cancelled = 0, count = 0;
+  check_mpi(MPI_Test_cancelled(&status, &cancelled), "MPI_Test_cancelled");
+  if (cancelled != 0) return {.state = Posted::State::cancelled};
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
+  return {.state = Posted::State::complete, .bytes = static_cast<size_t>(count)};
+}
+
+}  // namespace
+
 Posted::Outcome Posted::test() {
   require(request_ && request_->handle != MPI_REQUEST_NULL, "a message is tested until it has ended");
-  int flag = 0, cancelled = 0, count = 0;
+  int flag = 0;
   MPI_Status status;
   check_mpi(MPI_Test(&request_->handle, &flag, &status), "MPI_Test");
-  if (flag == 0) return {};
-  check_mpi(MPI_Test_cancelled(&status, &cancelled), "MPI_Test_cancelled");
-  if (cancelled != 0) return {.state = State::cancelled};
-  check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
-  return {.state = State::complete, .bytes = static_cast<size_t>(count)};
+  return flag == 0 ? Outcome{} : outcome_of(status);
+}
+
+std::vector<Posted::Outcome> Posted::test_each(const std::vector<Posted*>& posted) {
+  std::vector<MPI_Request> handles;
+  for (const Posted* message : posted) {
+    require(message->request_ && message->request_->handle != MPI_REQUEST_NULL,
+            "a message is tested until it has ended");
+    handles.push_back(message->request_->handle);
+  }
+  std::vector<int> ended(posted.size());
+  std::vector<MPI_Status> statuses(posted.size());
+  std::vector<Outcome> outcomes(posted.size());
+  int count = 0;
+  check_mpi(
+      MPI_Testsome(static_cast<int>(handles.size()), handles.data(), &count, ended.data(), statuses.data()),
+      "MPI_Testsome");
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const auto which = static_cast<size_t>(ended[i]);
+    posted[which]->request_->handle = handles[which];
+    outcomes[which] = outcome_of(statuses[i]);
+  }
+  return outcomes;
 }
 
 void Posted::cancel() { check_mpi(MPI_Cancel(&request_->handle), "MPI_Cancel"); }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace zp::transport {
 
@@ -22,6 +23,8 @@ class Posted {
     size_t bytes = 0;  // received
   };
   Outcome test();
+  // Tests several with one look at the network; outcome i is of posted[i].
+  static std::vector<Outcome> test_each(const std::vector<Posted*>& posted);
   // Ends a receive that has not met its message; test() tells which came first.
   void cancel();
 

@@ -22,28 +22,28 @@ class Patience {
   // Something moved: the deadline starts again.
   void restart() {
     since_ = Clock::now();
-    pauses_ = 0;
+    sleep_ = Clock::duration::zero();
   }
   bool expired() const { return Clock::now() - since_ >= timeout_; }
   // Gives the core away: first to whoever is ready, then for longer and longer.
   void pause() {
-    if (pauses_ < kYields) {
-      ++pauses_;
+    if (Clock::now() - since_ < kAttentive) {
       std::this_thread::yield();
       return;
     }
-    const auto sleep = std::min<Clock::duration>(kShortestSleep * (1 << (pauses_ - kYields)), longest_sleep_);
-    if (sleep < longest_sleep_) ++pauses_;
-    std::this_thread::sleep_for(sleep);
+    sleep_ = std::clamp<Clock::duration>(2 * sleep_, kShortestSleep, longest_sleep_);
+    std::this_thread::sleep_for(sleep_);
   }
 
  private:
-  static constexpr int kYields = 32;
+  // Longer than a message takes, which may move only while it is looked after; not much longer, as a rank
+  // that keeps standing in line for a crowded core loses its share of it.
+  static constexpr std::chrono::microseconds kAttentive{500};
   static constexpr std::chrono::microseconds kShortestSleep{20};
 
   Clock::duration timeout_, longest_sleep_;
   Clock::time_point since_ = Clock::now();
-  int pauses_ = 0;
+  Clock::duration sleep_{};
 };
 
 }  // namespace zp::transport

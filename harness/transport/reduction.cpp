@@ -76,8 +76,9 @@ class Reduction final : public Step {
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
       sends_.emplace_back(wire_, Direction::send, rank, views_of(whole_.view(), exchange.sent), kPiece);
     }
+    // All messages before anything is waited for, and receives first.
     begin_run();
-    advance_sends();
+    for (Transfer& send : sends_) send.post();
   }
 
   void begin_run() {
@@ -89,6 +90,7 @@ class Reduction final : public Step {
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
       streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
                                                        exchange.received[run_].length(), pieces));
+      streams_.back()->post();
       pieces += kPiecesPerPeer * kPiece.n;
     }
   }

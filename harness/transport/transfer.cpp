@@ -6,7 +6,9 @@
 namespace zp::transport {
 namespace {
 
-constexpr size_t kInFlight = 4;  // messages of one transfer; bounds what a link must keep track of
+// Messages of one transfer: the next one follows without a pause, and each still ends soon after the one
+// before.
+constexpr size_t kInFlight = 2;
 
 }  // namespace
 
@@ -16,28 +18,27 @@ Transfer::Transfer(const Wire& wire, Direction direction, int rank, const std::v
   for (const View& run : runs) {
     std::span<std::byte> rest(static_cast<std::byte*>(run.raw()), static_cast<size_t>(run.bytes().n));
     while (!rest.empty()) {
-      unposted_.push_back(rest.first(std::min(static_cast<size_t>(longest.n), rest.size())));
-      rest = rest.subspan(unposted_.back().size());
+      messages_.push_back(rest.first(std::min(static_cast<size_t>(longest.n), rest.size())));
+      rest = rest.subspan(messages_.back().size());
     }
   }
 }
 
-void Transfer::post() {
-  const std::span<std::byte> message = unposted_.front();
-  unposted_.pop_front();
-  in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, message)
-                                                     : wire_.link->receive(rank_, wire_.tag, message));
+bool Transfer::post() {
+  const size_t before = posted_;
+  for (; posted_ < messages_.size() && in_flight_.size() < kInFlight; ++posted_) {
+    const std::span<std::byte> message = messages_[posted_];
+    in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, message)
+                                                       : wire_.link->receive(rank_, wire_.tag, message));
+  }
+  return posted_ > before;
 }
 
 bool Transfer::advance() {
-  bool moved = false;
-  while (!complete()) {
-    while (!unposted_.empty() && in_flight_.size() < kInFlight) {
-      post();
-      moved = true;
-    }
-    if (!in_flight_.front()->done()) break;
-    in_flight_.pop_front();
+  bool moved = post();
+  while (!in_flight_.empty() && in_flight_.front()->done()) {
+    in_flight_.erase(in_flight_.begin());
+    post();
     moved = true;
   }
   return moved;
@@ -62,14 +63,18 @@ View PieceStream::view_of(int64_t piece) {
 
 View PieceStream::piece() { return view_of(used_); }
 
-bool PieceStream::advance() {
-  bool moved = false;
+bool PieceStream::post() {
+  const int64_t before = posted_;
   for (; posted_ < count_ && posted_ < used_ + kPiecesPerPeer; ++posted_) {
     const View into = view_of(posted_);
     slot(posted_).request = wire_.link->receive(
         rank_, wire_.tag, {static_cast<std::byte*>(into.raw()), static_cast<size_t>(into.bytes().n)});
-    moved = true;
   }
+  return posted_ > before;
+}
+
+bool PieceStream::advance() {
+  bool moved = post();
   for (; arrived_ < posted_ && slot(arrived_).request->done(); ++arrived_) {
     slot(arrived_).request.reset();
     moved = true;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
+#include <vector>
 
 #include "harness/transport/transport.hpp"
 
@@ -28,19 +28,20 @@ class Transfer {
   Transfer(Transfer&&) = default;
   Transfer& operator=(Transfer&&) = default;
 
+  // Posts what may be in flight, without looking for what has ended; true when something was posted.
+  bool post();
   // Posts and completes what it can; true when something moved.
   bool advance();
-  bool complete() const { return unposted_.empty() && in_flight_.empty(); }
+  bool complete() const { return posted_ == messages_.size() && in_flight_.empty(); }
   int rank() const { return rank_; }
 
  private:
-  void post();
-
   Wire wire_;
   Direction direction_;
   int rank_;
-  std::deque<std::span<std::byte>> unposted_;  // one per message
-  std::deque<std::unique_ptr<Request>> in_flight_;
+  std::vector<std::span<std::byte>> messages_;
+  size_t posted_ = 0;
+  std::vector<std::unique_ptr<Request>> in_flight_;  // oldest first
 };
 
 // A run of elements from one rank, received into kPiecesPerPeer pieces by turns: the next piece may arrive
@@ -52,6 +53,8 @@ class PieceStream {
   PieceStream(const PieceStream&) = delete;
   PieceStream& operator=(const PieceStream&) = delete;
 
+  // As a transfer's.
+  bool post();
   bool advance();
   bool here() const { return arrived_ > used_; }  // the oldest piece that is not yet used has arrived
   View piece();                                   // that piece

@@ -205,7 +205,7 @@ inline constexpr int kPiecesPerPeer = 2;
 // Longest message of a gather, which needs no pieces. Short enough that a rank which polls for it soon sees
 // it move: one that sees nothing move sleeps, and some libraries move long messages only while they are
 // polled.
-inline constexpr Bytes kLongestMessage{1024 * 1024};
+inline constexpr Bytes kLongestMessage{256 * 1024};
 
 // Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per
 // active peer: 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and
