@@ -23,8 +23,8 @@ int64_t slices_to(Algorithm algorithm, int place, int peer) {
   return (distance & (distance - 1)) == 0 ? distance : 0;
 }
 
-// A range is cut into messages: of a reduce-scatter as long as a receive piece, of a gather short enough that a
-// waiting rank sees one after the other arrive.
+// A range is cut into messages: of a reduce-scatter as long as a receive piece, of a gather short enough that
+// a waiting rank sees one after the other arrive.
 int64_t messages_of(Half half, Bytes bytes) {
   const Bytes longest = half == Half::reduce_scatter ? kReceivePiece : kLongestMessage;
   return (bytes.n + longest.n - 1) / longest.n;
