@@ -63,7 +63,7 @@ struct LayerNormForward {
 // With xhat = (x-mean)·rstd, h = dy·gain: dx = ((h - lanes(h)/n) - xhat·(lanes(h·xhat)/n))·rstd, every
 // product rounded, or dx + that where `write` is accumulate (the residual path). dx may be dy where it is
 // overwritten. dgain[c] = chain of fma(dy, xhat, ·) over rows ascending from +0; dbias[c] = sum of dy over
-// rows ascending from +0. Elements: R·width.
+// rows ascending from +0. dgain and dbias may both be empty: then dx alone is made. Elements: R·width.
 struct LayerNormBackward {
   View x, gain, mean, rstd, dy, dx, dgain, dbias;
   int64_t rows = 0, width = 0;
@@ -115,10 +115,11 @@ struct EmbeddingForward {
 };
 
 // dtoken (vocabulary x width) and dposition (positions x width), fp32, are set to +0, then rows are added
-// ascending. Elements: R·width.
+// ascending; where `write_tokens` is accumulate, rows are added to what dtoken holds. Elements: R·width.
 struct EmbeddingBackward {
   View tokens, dx, dtoken, dposition;
   int64_t rows = 0, sequence = 0, width = 0;
+  Write write_tokens = Write::overwrite;
 };
 
 // Per row: max (+0 added, so that a zero has no sign), sum = lanes(exp(logit - max)),

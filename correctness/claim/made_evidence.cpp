@@ -152,6 +152,7 @@ void MadeRun::add_bits(StepEvidence& step, int place) const {
       const int64_t begin = unit.logical_begin.n;
       step.used.push_back({.micro_step = visit.element,
                            .unit = use.unit,
+                           .read = use.unit,
                            .backward = use.pass == Pass::backward,
                            .hash = hash_of(HashKind::param, begin, begin + unit.length.n, kBefore)});
     }

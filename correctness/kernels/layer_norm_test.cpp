@@ -96,9 +96,16 @@ TEST(LayerNormBackward, HasTheBitsOfPlainLoopsForEveryHost) {
           call.rows = c.rows;
           call.width = c.width;
           call.write = write;
+          LayerNormBackward frozen = call;
+          frozen.dgain = frozen.dbias = {};
+          frozen.dy = bench.put(in.dy);
+          frozen.dx = in_place ? frozen.dy : bench.put(in.dx);
           bench.run(call);
+          bench.run(frozen);
           EXPECT_TRUE(same_bits(values_of<float>(call.dx), write == Write::overwrite ? want.dx : added))
               << text_of(host) << " width " << c.width;
+          EXPECT_TRUE(same_bits(values_of<float>(frozen.dx), values_of<float>(call.dx)))
+              << "without gain and bias, " << text_of(host) << " width " << c.width;
           EXPECT_TRUE(same_bits(values_of<float>(call.dgain), want.dgain))
               << text_of(host) << " width " << c.width;
           EXPECT_TRUE(same_bits(values_of<float>(call.dbias), want.dbias))

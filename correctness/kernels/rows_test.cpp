@@ -104,10 +104,13 @@ struct TableGradients {
   std::vector<T> token, position;
 };
 
+// `before`: what the token table's gradient holds already; empty: nothing.
 template <class T>
-TableGradients<T> embedding_backward(const Text& t, const Tokens& tokens, const std::vector<T>& dx) {
-  TableGradients<T> out{std::vector<T>(static_cast<size_t>(t.vocabulary * t.width), T(0.0F)),
-                        std::vector<T>(static_cast<size_t>(t.positions * t.width), T(0.0F))};
+TableGradients<T> embedding_backward(const Text& t, const Tokens& tokens, const std::vector<T>& dx,
+                                     const std::vector<T>& before = {}) {
+  TableGradients<T> out{
+      before.empty() ? std::vector<T>(static_cast<size_t>(t.vocabulary * t.width), T(0.0F)) : before,
+      std::vector<T>(static_cast<size_t>(t.positions * t.width), T(0.0F))};
   for (size_t i = 0; i < dx.size(); ++i) {
     const auto width = static_cast<size_t>(t.width);
     const size_t row = i / width, column = i % width;
@@ -144,6 +147,31 @@ TEST(EmbeddingBackward, AddsRowsInTheOrderOfTokensForEveryHost) {
     const auto bound = embedding_backward(t, tokens, bounded_list(dx));
     EXPECT_TRUE(within_bounds(want.token, exact.token, bound.token));
     EXPECT_TRUE(within_bounds(want.position, exact.position, bound.position));
+  }
+}
+
+TEST(EmbeddingBackward, AddsRowsToWhatTheTokenTableHoldsWhereItAccumulates) {
+  for (const Text& t : kTexts) {
+    const Tokens tokens = tokens_below(t.vocabulary, t.rows(), 31);
+    const Floats dx = data(t.rows() * t.width, 33), before = data(t.vocabulary * t.width, 35);
+    const auto want = embedding_backward(t, tokens, dx, before);
+    for (const Host& host : hosts()) {
+      Bench bench(host);
+      EmbeddingBackward call;
+      call.tokens = bench.put(tokens);
+      call.dx = bench.put(dx);
+      call.dtoken = bench.put(before);
+      call.dposition = bench.put(data(t.positions * t.width, 37));
+      call.rows = t.rows();
+      call.sequence = t.sequence;
+      call.width = t.width;
+      call.write_tokens = Write::accumulate;
+      bench.run(call);
+      EXPECT_TRUE(same_bits(values_of<float>(call.dtoken), want.token))
+          << text_of(host) << " width " << t.width;
+      EXPECT_TRUE(same_bits(values_of<float>(call.dposition), want.position))
+          << text_of(host) << " width " << t.width;
+    }
   }
 }
 

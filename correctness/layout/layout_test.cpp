@@ -190,6 +190,31 @@ TEST(Layout, KnowsWhichRankStandsAtAPlace) {
   EXPECT_EQ(Places::in_rank_order(3).rank_at, (std::vector<int>{0, 1, 2}));
 }
 
+// Two nodes of four: rank 0 … 3 on the first. place = local·2 + node.
+TEST(Places, OfOneNodeStandFurthestApart) {
+  const Places places = Places::by_node({0, 0, 0, 0, 4, 4, 4, 4});
+  EXPECT_EQ(places.rank_at, (std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(places.nodes(), 2);
+  EXPECT_EQ(places.ranks_per_node(), 4);
+  EXPECT_TRUE(places.on_one_node(1, 3));
+  EXPECT_FALSE(places.on_one_node(3, 4));
+  EXPECT_EQ(Places::by_node({0, 1, 0, 1}).rank_at, (std::vector<int>{0, 1, 2, 3})) << "dealt out in turn";
+}
+
+TEST(Places, OfUnequalNodesComeNodeByNode) {
+  const Places places = Places::by_node({0, 0, 2, 0, 2});
+  EXPECT_EQ(places.rank_at, (std::vector<int>{0, 2, 1, 4, 3}));
+  EXPECT_EQ(places.ranks_per_node(), 0);
+}
+
+TEST(Places, OfOneNodeAreTheRanks) {
+  const Places places = Places::by_node({0, 0, 0});
+  EXPECT_EQ(places.rank_at, Places::in_rank_order(3).rank_at);
+  EXPECT_EQ(places.nodes(), 1);
+  EXPECT_EQ(places.ranks_per_node(), 3);
+  EXPECT_EQ(Places::in_rank_order(3).nodes(), 1);
+}
+
 TEST(Layout, RefusesWhatCannotBeCut) {
   const std::vector<UnitSpec> units{unit_of("w", {{4}})};
   EXPECT_THROW(Layout(units, 0), Error);
@@ -214,6 +239,34 @@ TEST(Uses, GoForwardInOrderAndBackwardInReverse) {
   const std::vector<Use> expected{{0, Pass::forward},  {1, Pass::forward},  {2, Pass::forward},
                                   {2, Pass::backward}, {1, Pass::backward}, {0, Pass::backward}};
   EXPECT_EQ(uses(layout), expected);
+  EXPECT_EQ(read_by(layout, 2), (std::vector<int>{2}));
+}
+
+TEST(Uses, ReadTheUnitThatIsBorrowedToo) {
+  std::vector<UnitSpec> units{unit_of("a", {{4}}), unit_of("b", {{4}}), unit_of("c", {{4}})};
+  units[2].borrows = 0;
+  const Layout layout(units, 2);
+  EXPECT_EQ(read_by(layout, 2), (std::vector<int>{2, 0}));
+  EXPECT_EQ(read_by(layout, 0), (std::vector<int>{0}));
+  EXPECT_EQ(layout.unit(2).borrows, 0);
+  units[2].borrows = 2;
+  EXPECT_THROW(Layout(units, 2), Error);
+  units[2].borrows = 1;
+  units[1].borrows = 0;
+  EXPECT_THROW(Layout(units, 2), Error);
+}
+
+TEST(Uses, EndAtTheFirstUnitThatIsTrained) {
+  std::vector<UnitSpec> units{unit_of("a", {{4}}), unit_of("b", {{4}}), unit_of("c", {{4}})};
+  units[0].frozen = units[2].frozen = true;
+  const Layout layout(units, 2);
+  const std::vector<Use> expected{
+      {0, Pass::forward}, {1, Pass::forward}, {2, Pass::forward}, {2, Pass::backward}, {1, Pass::backward}};
+  EXPECT_EQ(uses(layout), expected);
+  EXPECT_EQ(layout.trained(), (std::vector<int>{1}));
+  EXPECT_EQ(layout.parameters(), Elements{12}) << "frozen parameters are parameters";
+  units[1].frozen = true;
+  EXPECT_THROW(Layout(units, 2), Error);
 }
 
 }  // namespace

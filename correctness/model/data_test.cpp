@@ -54,6 +54,53 @@ TEST(Corpus, RefusesAMissingFileAFolderAndAnEmptyFile) {
   expect_says(refusal(empty.path(), 4), "is empty");
 }
 
+// A token file of llm.c.
+std::string token_file(const std::vector<uint32_t>& header, const std::vector<uint16_t>& tokens) {
+  std::string bytes(1024, '\0');
+  for (size_t i = 0; i < header.size(); ++i) {
+    for (size_t byte = 0; byte < 4; ++byte) bytes[4 * i + byte] = static_cast<char>(header[i] >> (8 * byte));
+  }
+  for (const uint16_t token : tokens) {
+    bytes += static_cast<char>(token & 0xff);
+    bytes += static_cast<char>(token >> 8);
+  }
+  return bytes;
+}
+
+TEST(TokenFile, GivesItsTokens) {
+  const TestFile file(token_file({20240520, 1, 5}, {50256, 3, 258, 0, 50255}));
+  const Corpus corpus = Corpus::from_token_file(file.path(), 4, 50257);
+  EXPECT_EQ(corpus.length(), 5);
+  const MicroBatch batch = corpus.micro_batch(1, 0, 0, 1, 4);
+  EXPECT_EQ(batch.inputs, (std::vector<int32_t>{50256, 3, 258, 0}));
+  EXPECT_EQ(batch.targets, (std::vector<int32_t>{3, 258, 0, 50255}));
+}
+
+TEST(TokenFile, IsRefusedInOneLineWhereItIsNone) {
+  const auto refused = [](const std::string& bytes, const std::string& words) {
+    const TestFile file(bytes);
+    try {
+      Corpus::from_token_file(file.path(), 2, 300);
+      ADD_FAILURE() << words;
+    } catch (const Error& error) {
+      const std::string line = error.what();
+      EXPECT_EQ(error.code(), Exit::usage);
+      expect_says(line, file.path());
+      expect_says(line, words);
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    }
+  };
+  const std::vector<uint16_t> tokens{1, 2, 299};
+  refused(token_file({20240521, 1, 3}, tokens), "begins with 20240521, not 20240520");
+  refused(token_file({20240520, 2, 3}, tokens), "is of version 2, not 1");
+  refused(token_file({20240520, 1, 4}, tokens), "announces 4 tokens and holds 3; it is cut off");
+  refused(token_file({20240520, 1, 2}, tokens), "announces 2 tokens and holds 3");
+  refused(token_file({20240520, 1, 3}, tokens) + "x", "announces 3 tokens");
+  refused(token_file({20240520, 1, 3}, {1, 2, 300}), "token 2 is 300, outside the model's vocabulary of 300");
+  refused(token_file({20240520, 1, 2}, {1, 2}), "needs as many and the token that follows");
+  refused(std::string(1023, '\0'), "holds 1023 bytes, less than a header");
+}
+
 TEST(Corpus, RefusesAFileWithoutASequenceAndItsNextToken) {
   const TestFile file("abcde");
   expect_says(refusal(file.path(), 5),

@@ -13,6 +13,13 @@ TEST(Presets, SmallHasTheParametersThatItPromises) {
   EXPECT_EQ(Layout(model_units(model_preset("small")), 1).parameters(), Elements{10942464});
 }
 
+TEST(Presets, Gpt2HasTheParametersThatItIsKnownFor) {
+  const ModelConfig config = model_preset("gpt2");
+  EXPECT_EQ(Layout(model_units(config), 1).parameters(), Elements{124439808});
+  EXPECT_EQ(config.vocabulary, 50257);
+  EXPECT_TRUE(config.tied);
+}
+
 TEST(Presets, TinyCutsUnevenlyInEveryWorld) {
   for (int world = 1; world <= 8; ++world) {
     const Layout layout(model_units(model_preset("tiny")), world);
@@ -27,7 +34,7 @@ TEST(Presets, AnUnknownNameIsRefusedWithTheKnownOnes) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::usage);
-    EXPECT_STREQ(error.what(), "model \"gpt9\" is unknown; there are tiny, small, synthetic");
+    EXPECT_STREQ(error.what(), "model \"gpt9\" is unknown; there are tiny, small, gpt2, synthetic");
   }
 }
 
@@ -58,6 +65,29 @@ TEST(Units, NameEveryTensorOnceInForwardOrder) {
   }
   EXPECT_EQ(names.size(), tensors);
   EXPECT_EQ(keys.size(), 2 * tensors);
+}
+
+TEST(Units, OfATiedModelHaveOneTokenTable) {
+  ModelConfig config = model_preset("tiny");
+  config.tied = true;
+  const std::vector<UnitSpec> units = model_units(config);
+  EXPECT_EQ(units.back().borrows, 0);
+  EXPECT_EQ(units.back().tensors.size(), 2U);
+  EXPECT_EQ(Layout(units, 1).parameters(), Elements{99225 - 256 * 45});
+}
+
+TEST(Units, HoldAsManyBlocksAsAreAskedFor) {
+  ModelConfig config = model_preset("tiny");
+  config.unit_blocks = 2;
+  config.frozen = {"blocks.0-1"};
+  const std::vector<UnitSpec> units = model_units(config);
+  ASSERT_EQ(units.size(), 4U);
+  EXPECT_EQ(units[1].name, "blocks.0-1");
+  EXPECT_EQ(units[1].tensors.size(), 24U);
+  EXPECT_EQ(units[1].tensors[12].name, "block.1.norm1.weight");
+  EXPECT_EQ(units[2].name, "block.2");
+  EXPECT_EQ(Layout(units, 1).parameters(), Elements{99225}) << "no tensor is lost or made";
+  EXPECT_EQ(frozen_parts(config), (std::vector<bool>{false, true, true, false, false}));
 }
 
 TEST(Units, StartWithTheValuesOfGpt2) {
@@ -100,6 +130,8 @@ TEST(CheckModel, RefusesNumbersThatMakeNoModel) {
   expect_refused([](ModelConfig& c) { c.width = -45; }, "width is -45");
   expect_refused([](ModelConfig& c) { c.positions = 0; }, "positions is 0");
   expect_refused([](ModelConfig& c) { c.vocabulary = 1; }, "vocabulary is 1");
+  expect_refused([](ModelConfig& c) { c.unit_blocks = 4; }, "blocks in a unit is 4; it must lie in 1 … 3");
+  expect_refused([](ModelConfig& c) { c.frozen = {"tail"}; }, "has no unit \"tail\" to freeze");
 }
 
 class NoKernels final : public kernels::Table {

@@ -27,5 +27,6 @@ const Kernel* as(const kernels::Call& call) {
 std::vector<Case> gradient_mutants();
 std::vector<Case> traffic_mutants();
 std::vector<Case> holding_mutants();
+std::vector<Case> shape_mutants();
 
 }  // namespace zp::mutants

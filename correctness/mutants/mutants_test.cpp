@@ -12,6 +12,7 @@ std::vector<Case> cases() {
   std::vector<Case> all = gradient_mutants();
   for (Case& mutant : traffic_mutants()) all.push_back(std::move(mutant));
   for (Case& mutant : holding_mutants()) all.push_back(std::move(mutant));
+  for (Case& mutant : shape_mutants()) all.push_back(std::move(mutant));
   return all;
 }
 

@@ -15,6 +15,10 @@ namespace {
 Job job_of(const Trial& trial) {
   VerifyOptions options;
   options.model = model_preset(trial.model);
+  options.model.tied = options.model.tied || trial.tied;
+  options.model.unit_blocks = trial.unit_blocks;
+  options.model.frozen = trial.frozen;
+  options.keep = trial.keep;
   options.stages = {trial.stage};
   options.steps = trial.steps;
   options.micro_batches = trial.micro_batches;
@@ -34,11 +38,12 @@ const std::vector<ReferenceStep>& reference_for(const Job& job) {
   const std::lock_guard lock(mutex);
   const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
   const std::string key =
-      job.model.name + std::string(job.training.recipe.name) +
+      job.model.name + std::string(job.training.recipe.name) + to_bytes(job.model.frozen) +
       to_bytes(std::vector<int>{static_cast<int>(arithmetic.reduction), arithmetic.batching.world,
                                 arithmetic.batching.micro_batches, static_cast<int>(arithmetic.algorithm),
                                 static_cast<int>(arithmetic.grads), job.steps,
-                                static_cast<int>(job.training.clip * 1000)});
+                                static_cast<int>(job.training.clip * 1000), job.model.tied ? 1 : 0,
+                                static_cast<int>(job.model.unit_blocks)});
   std::vector<ReferenceStep>& steps = known[key];
   if (steps.empty()) {
     const auto device = make_host_device(Fill::zero);
@@ -81,6 +86,7 @@ Outcome run(const Trial& trial) {
       if (trial.make != nullptr) stage.row.make = trial.make;
       if (trial.faults) stage.faults = trial.faults(endpoint.link->rank());
       stage.fill = trial.fill;
+      if (!trial.node_of.empty()) stage.collectives.places = Places::by_node(trial.node_of);
       if (!trial.rank_at.empty()) stage.collectives.places.rank_at = trial.rank_at;
       stage.reference = &reference_for(job);
       stage.replay = [&](int step, HashKind kind, int tensor) {

@@ -23,10 +23,15 @@ struct Trial {
   Fill fill = Fill::nan;  // fresh and freed memory is poisoned
   double clip = 1.0;
   std::string model = "tiny";
+  bool tied = false;
+  int64_t unit_blocks = 1;
+  std::vector<std::string> frozen = {};
+  int keep = 0;
   std::optional<Algorithm> algorithm = {};
   Schedule schedule = {};
   int threads = 1;
-  std::vector<int> rank_at = {};                          // places; empty: in rank order
+  std::vector<int> rank_at = {};                          // places; empty: in rank order, or by node
+  std::vector<int> node_of = {};                          // by rank; empty: all on one
   std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own
   std::function<Faults(int rank)> faults = {};            // empty: none
 };

@@ -94,6 +94,21 @@ TEST_P(EveryStage, DependsOnPlacesNotOnRanks) {
   }
 }
 
+// Nodes of two, of one and three ranks, and dealt out in turn: no bit and no byte depends on them, and what
+// crosses is what the closed form says.
+TEST_P(EveryStage, StandsByNode) {
+  const std::vector<std::pair<std::vector<int>, Algorithm>> choices{{{0, 0, 2, 2}, Algorithm::halving},
+                                                                    {{0, 0, 2, 2}, Algorithm::direct},
+                                                                    {{0, 1, 0, 1}, Algorithm::halving},
+                                                                    {{0, 1, 1, 1}, Algorithm::direct}};
+  for (const auto& [nodes, algorithm] : choices) {
+    Trial t = trial(4, 8);
+    t.algorithm = algorithm;
+    t.node_of = nodes;
+    expect_proved(t);
+  }
+}
+
 TEST_P(EveryStage, HoldsItsClaimsWithoutClippingAndFarBelowTheNorm) {
   for (const double clip : {0.0, 0.01}) {
     Trial t = trial(3, 6);
@@ -111,6 +126,61 @@ TEST_P(EveryStage, HoldsItsClaimsOnUnitsSmallerThanTheWorld) {
       t.steps = 3;
       expect_proved(t);
     }
+  }
+}
+
+// The head borrows the token table: its gradient is whole from head to embeddings, and is reduced once.
+TEST_P(EveryStage, HoldsItsClaimsOnATiedModel) {
+  for (const char* recipe : {"bf16-fp32grad", "bf16"}) {
+    for (const int world : {1, 2, 3, 4, 8}) {
+      Trial t = trial(world, world * (world % 2 == 0 ? 1 : 3));
+      t.tied = true;
+      t.recipe = recipe;
+      t.schedule.prefetch = world % 3;
+      t.schedule.overlap = world % 2 == 0 ? Overlap::on : Overlap::off;
+      expect_proved(t);
+    }
+  }
+}
+
+TEST_P(EveryStage, AddsDeepTreesOfATiedModelsMicroSteps) {
+  Trial t = trial(2, 2 * 6);
+  t.tied = true;
+  t.recipe = "bf16";
+  t.schedule.bucket = {3000};
+  expect_proved(t);
+}
+
+// Frozen at the bottom, where backward ends above them; in the middle; at the top; and what a head borrows.
+TEST_P(EveryStage, HoldsItsClaimsWithFrozenUnits) {
+  const std::vector<std::vector<std::string>> choices{
+      {"embeddings", "block.0"}, {"block.1"}, {"block.0", "head"}, {"embeddings", "block.1"}};
+  int world = 1;
+  for (const auto& frozen : choices) {
+    for (const bool tied : {false, true}) {
+      Trial t = trial(world, world * (tied ? 3 : 2));
+      t.tied = tied;
+      t.frozen = frozen;
+      t.recipe = tied ? "bf16" : "bf16-fp32grad";
+      t.schedule.prefetch = tied ? 1 : 0;
+      t.schedule.overlap = tied ? Overlap::on : Overlap::off;
+      expect_proved(t);
+      t.model = "synthetic";
+      t.frozen = {tied ? "odd" : "wide", "over"};
+      t.tied = false;
+      expect_proved(t);
+    }
+    ++world;
+  }
+}
+
+TEST_P(EveryStage, HoldsItsClaimsWhereSeveralBlocksFormAUnit) {
+  for (const int64_t blocks : {2, 3}) {
+    Trial t = trial(3, 6);
+    t.tied = blocks == 3;
+    t.unit_blocks = blocks;
+    t.frozen = blocks == 2 ? std::vector<std::string>{"blocks.0-1"} : std::vector<std::string>{};
+    expect_proved(t);
   }
 }
 
@@ -149,6 +219,40 @@ INSTANTIATE_TEST_SUITE_P(Stages, EveryStage, testing::ValuesIn([] {
                            return name;
                          });
 
+// Between zero3 and zero3-keep: bytes and memory follow from the uses, and no bit changes.
+TEST(Keep, OfAnyNumberOfUnitsHoldsItsClaims) {
+  for (const bool tied : {false, true}) {
+    for (const int keep : {0, 1, 2, 4, 5, 9}) {
+      Trial t;
+      t.stage = "zero3";
+      t.world = 2;
+      t.tied = tied;
+      t.keep = keep;
+      t.schedule.prefetch = keep % 3;
+      t.schedule.overlap = keep % 2 == 0 ? Overlap::on : Overlap::off;
+      SCOPED_TRACE(keep);
+      expect_proved(t);
+    }
+  }
+}
+
+// By hand, two nodes of two ranks: a rank sends three slices a pass. Halving keeps two of them in the node,
+// direct one.
+TEST(Crossing, IsOneSliceOfThreeInHalvingAndTwoInDirect) {
+  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+    Trial t;
+    t.stage = "zero3";
+    t.world = 4;
+    t.algorithm = algorithm;
+    t.node_of = {0, 0, 1, 1};
+    const Outcome outcome = mutants::run(t);
+    ASSERT_TRUE(outcome.result) << outcome.error->what();
+    EXPECT_TRUE(outcome.result->proved()) << outcome.evidence(Claim::bytes);
+    const int64_t crossing = algorithm == Algorithm::halving ? 1 : 2;
+    EXPECT_EQ(outcome.result->crossing.n * 3, outcome.result->sent_per_step.n * crossing);
+  }
+}
+
 // One hash for every stage and every power of two of ranks at M = 8, and one for the synthetic model at any
 // number.
 TEST(Hash, IsOneForEveryStageAndPowerOfTwoOfRanks) {
@@ -161,6 +265,7 @@ TEST(Hash, IsOneForEveryStageAndPowerOfTwoOfRanks) {
         t.world = world;
         t.micro_batches = 8;
         t.recipe = recipe;
+        if (world == 8) t.node_of = {0, 0, 0, 0, 1, 1, 1, 1};
         const Outcome outcome = mutants::run(t);
         ASSERT_TRUE(outcome.result) << outcome.error->what();
         seen[to_string(outcome.result->hash)] += t.stage + " ";

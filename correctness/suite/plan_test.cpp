@@ -55,7 +55,27 @@ TEST(Plan, HoldsAndSendsWhatItsPaddedLengthsSay) {
   EXPECT_EQ(theory::total(zero3.states).n, 18 * slices);
   EXPECT_EQ(zero3.sent_params.n, 2 * (padded - slices) * 2);
   EXPECT_EQ(zero3.sent_grads.n, (padded - slices) * 4);
-  EXPECT_EQ(zero3.passes.all(), 3);
+  EXPECT_EQ(zero3.passes, 3);
+}
+
+// A tied head holds and sends no table of its own, and zero3 gathers the embeddings for it.
+TEST(Plan, OfATiedModelGathersTheEmbeddingsTwiceMore) {
+  PlanOptions options = options_for("tiny", 4, 1);
+  options.model->tied = true;
+  const PlanResult plan = make_plan(options);
+  EXPECT_EQ(plan.exact.parameters.n, 99'225 - 256 * 45);
+  const theory::ExactRow& zero3 = plan.exact.rows.at(4);
+  const int64_t slices = plan.exact.padded.n / 4, embeddings = plan.exact.units.front().slice.n;
+  EXPECT_EQ(zero3.sent_params.n, 2 * 3 * 2 * (slices + embeddings));
+  EXPECT_EQ(zero3.sent_grads.n, 3 * 4 * slices);
+  EXPECT_EQ(plan.exact.rows.at(5).sent_params.n, 3 * 2 * slices) << "kept, they are there";
+}
+
+TEST(Plan, OfGpt2FitsTwoRanks) {
+  PlanOptions options = options_for("gpt2", 2, 4);
+  const PlanResult plan = make_plan(options);
+  EXPECT_EQ(plan.exact.parameters.n, 124'439'808);
+  EXPECT_LT(2 * theory::total(plan.exact.rows.at(4).at_peak).n, int64_t{24} << 30);
 }
 
 class PlanText : public testing::TestWithParam<std::tuple<const char*, int, int>> {};
@@ -76,7 +96,7 @@ TEST_P(PlanText, StaysWithinAHundredColumnsAndNamesEveryTransient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, PlanText,
-                         testing::Combine(testing::Values("tiny", "small", "synthetic"),
+                         testing::Combine(testing::Values("tiny", "small", "gpt2", "synthetic"),
                                           testing::Values(1, 3, 4, 1000), testing::Values(1, 5)));
 
 }  // namespace

@@ -257,6 +257,79 @@ TEST(Memory, OfAScheduleIsThisUseByUse) {
   EXPECT_EQ(acquired.at(Category::bucket), (Acquired{.calls = 6, .bytes = {2 * 20 * 4}}));
 }
 
+// Units of 10, 6 and 4 elements, two ranks, alignment 1; the last one borrows the first.
+Layout borrowing_layout() {
+  std::vector<UnitSpec> units{unit_of("a", {{10}}), unit_of("b", {{6}}), unit_of("c", {{4}})};
+  units.back().borrows = 0;
+  return {units, 2, 1};
+}
+
+struct Line {
+  int64_t most = 0, after = 0;
+};
+
+// Of one category, use by use: forward a b c, backward c b a.
+void expect_lines(const std::vector<HeldInUse>& in_uses, Category category, const std::vector<Line>& lines) {
+  const auto of = [&](const HeldLines& held) { return held.contains(category) ? held.at(category).n : 0; };
+  ASSERT_EQ(in_uses.size(), lines.size());
+  for (size_t use = 0; use < lines.size(); ++use) {
+    EXPECT_EQ(of(in_uses[use].most), lines[use].most) << name_of(category) << ", use " << use;
+    EXPECT_EQ(of(in_uses[use].after), lines[use].after) << name_of(category) << ", use " << use;
+  }
+}
+
+TEST(Memory, OfABorrowedUnitIsThisUseByUse) {
+  const Layout layout = borrowing_layout();
+  const Training training = training_of(2, 1);
+  const auto in_uses = held_in_uses(kZero3, layout, training, Algorithm::direct, {});
+  expect_lines(in_uses, Category::gathered, {{20, 0}, {12, 0}, {28, 0}, {28, 0}, {12, 0}, {20, 0}});
+  expect_lines(in_uses, Category::bucket, {{0, 0}, {0, 0}, {0, 0}, {56, 40}, {64, 40}, {40, 0}});
+  const auto acquired = acquired_per_step(kZero3, layout, training);
+  EXPECT_EQ(acquired.at(Category::gathered), (Acquired{.calls = 8, .bytes = {2 * (2 * 20 + 2 * 10)}}));
+  EXPECT_EQ(acquired.at(Category::bucket), (Acquired{.calls = 3, .bytes = {4 * 20}}));
+}
+
+// 40 bytes of scratch for the largest unit, and as many for the borrowed one from the borrower's backward on.
+TEST(Memory, OfABorrowedUnitTakesASecondScratchWhereWholeGradientsAreFolded) {
+  const Layout layout = borrowing_layout();
+  for (const Stage& stage : {kDdp, kZero1}) {
+    const auto in_uses = held_in_uses(stage, layout, training_of(2, 2), Algorithm::direct, {});
+    expect_lines(in_uses, Category::fold, {{40, 40}, {40, 40}, {40, 40}, {80, 80}, {80, 80}, {80, 40}});
+    EXPECT_TRUE(acquired_per_step(stage, layout, training_of(2, 1)).empty()) << "one micro-step has no fold";
+  }
+  const auto sliced = held_in_uses(kZero2, layout, training_of(2, 2), Algorithm::direct, {});
+  expect_lines(sliced, Category::fold, {{20, 20}, {20, 20}, {20, 20}, {20, 20}, {20, 20}, {20, 20}});
+}
+
+TEST(Memory, OfKeptUnitsLiesBetweenZero3AndZero3Keep) {
+  const Layout layout({unit_of("a", {{10}}), unit_of("b", {{6}}), unit_of("c", {{4}})}, 2, 1);
+  Training training = training_of(2, 1);
+  training.keep = 2;
+  expect_lines(held_in_uses(kZero3, layout, training, Algorithm::direct, {}), Category::gathered,
+               {{20, 0}, {12, 12}, {20, 20}, {20, 12}, {12, 0}, {20, 0}});
+  EXPECT_EQ(acquired_per_step(kZero3, layout, training).at(Category::gathered),
+            (Acquired{.calls = 4, .bytes = {2 * (2 * 10 + 6 + 4)}}));
+  training.keep = 3;
+  EXPECT_EQ(held_per_step(kZero3, layout, training, Algorithm::direct, {}),
+            held_per_step(kZero3Keep, layout, training, Algorithm::direct, {}));
+}
+
+// The middle unit is frozen: no gradient of its own, and the last one's reduction runs on beside it.
+TEST(Memory, OfAFrozenUnitIsItsParameters) {
+  std::vector<UnitSpec> units{unit_of("a", {{10}}), unit_of("b", {{6}}), unit_of("c", {{4}})};
+  units[1].frozen = true;
+  const Layout layout(units, 2, 1);
+  Training training = training_of(2, 1);
+  training.schedule.overlap = Overlap::on;
+  const auto in_uses = held_in_uses(kZero3, layout, training, Algorithm::direct, {});
+  expect_lines(in_uses, Category::bucket, {{0, 0}, {0, 0}, {0, 0}, {16, 16}, {16, 16}, {56, 40}});
+  expect_lines(in_uses, Category::gathered, {{20, 0}, {12, 0}, {8, 0}, {8, 0}, {12, 0}, {20, 0}});
+  const HeldPoints points = held_per_step(kZero3, layout, training, Algorithm::direct, {});
+  EXPECT_EQ(points.at(Point::after_init).at(Category::params), Bytes{20});
+  EXPECT_EQ(points.at(Point::after_init).at(Category::grads), Bytes{4 * 7});
+  EXPECT_EQ(points.at(Point::after_init).at(Category::optimizer), Bytes{12 * 7});
+}
+
 TEST(Memory, RefusesABatchingOfAnotherWorld) {
   EXPECT_THROW(held_per_step(kDdp, Layout(odd_units(), 2), training_of(3, 1), Algorithm::direct, {}), Error);
 }

@@ -204,6 +204,71 @@ TEST(Collectives, OfZero3ComeInThisOrder) {
   EXPECT_EQ(collectives_of_step(kZero3, layout, training_of(2, 2)), expected);
 }
 
+TEST(Collectives, OfABorrowedUnitGatherItForItsBorrower) {
+  std::vector<UnitSpec> units{unit_of("a", {{2}}), unit_of("b", {{3}})};
+  units.back().borrows = 0;
+  const Layout layout(units, 2, 1);
+  std::vector<std::pair<int, int>> gathered_reduced;  // unit, or -1
+  for (const Collective& c : collectives_of_step(kZero3, layout, training_of(2, 1))) {
+    if (c.purpose == Purpose::gather_params) gathered_reduced.emplace_back(c.tensor, -1);
+    if (c.purpose == Purpose::reduce_grads) gathered_reduced.emplace_back(-1, c.tensor);
+  }
+  const std::vector<std::pair<int, int>> expected{{0, -1}, {1, -1}, {0, -1}, {1, -1},
+                                                  {0, -1}, {-1, 1}, {0, -1}, {-1, 0}};
+  EXPECT_EQ(gathered_reduced, expected);
+}
+
+// Three passes, and two gathers of the borrowed unit; kept units are gathered once, frozen ones not reduced.
+TEST(Traffic, FollowsFromTheUses) {
+  std::vector<UnitSpec> units{unit_of("a", {{100}}), unit_of("b", {{60}}), unit_of("c", {{40}})};
+  const auto gathered = [](const std::vector<UnitSpec>& of, int keep) {
+    Training training = training_of(4, 2);
+    training.keep = keep;
+    const SentLines lines = sent_per_step(kZero3, Layout(of, 4, 1), training, Algorithm::direct, 1);
+    return total({{Purpose::gather_params, lines.at(Purpose::gather_params)}}).n;
+  };
+  EXPECT_EQ(gathered(units, 0), 2 * 3 * 2 * (2 * 25 + 2 * 15 + 2 * 10));
+  EXPECT_EQ(gathered(units, 1), 2 * 3 * 2 * (2 * 25 + 2 * 15 + 10));
+  EXPECT_EQ(gathered(units, 3), 2 * 3 * 2 * (25 + 15 + 10));
+  EXPECT_EQ(gathered(units, 9), gathered(units, 3));
+  units.back().borrows = 0;
+  EXPECT_EQ(gathered(units, 0), 2 * 3 * 2 * (4 * 25 + 2 * 15 + 2 * 10));
+  EXPECT_EQ(gathered(units, 1), 2 * 3 * 2 * (4 * 25 + 2 * 15 + 10));
+  EXPECT_EQ(gathered(units, 3), 2 * 3 * 2 * (25 + 15 + 10));
+  units[0].frozen = units[1].frozen = true;  // backward ends at the last unit
+  EXPECT_EQ(gathered(units, 0), 2 * 3 * 2 * (3 * 25 + 15 + 2 * 10));
+  const SentLines lines = sent_per_step(kZero2, Layout(units, 4, 1), training_of(4, 2), Algorithm::direct, 1);
+  EXPECT_EQ(total({{Purpose::gather_params, lines.at(Purpose::gather_params)}}).n, 3 * 2 * 10);
+  EXPECT_EQ(total({{Purpose::reduce_grads, lines.at(Purpose::reduce_grads)}}).n, 2 * 3 * 4 * 10);
+}
+
+// What crosses, in closed form, against the peers of every rank.
+TEST(Traffic, AcrossNodesIsTheClosedForm) {
+  for (const auto& [world, each] : {std::pair(2, 1), {4, 2}, {8, 2}, {8, 4}, {8, 8}, {6, 3}, {6, 2}}) {
+    std::vector<int> node_of;
+    for (int rank = 0; rank < world; ++rank) node_of.push_back(rank / each);
+    const Layout layout(odd_units(), Places::by_node(node_of));
+    for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+      if (algorithm == Algorithm::halving && world == 6) continue;
+      for (const Stage& stage : kStages) {
+        const Training training = training_of(world, 2);
+        const Bytes crossing = crossing_per_step(stage, layout, training, algorithm);
+        for (int rank = 0; rank < world; ++rank) {
+          Bytes counted;
+          for (const auto& [purpose, peers] : sent_per_step(stage, layout, training, algorithm, rank)) {
+            for (const auto& [peer, sent] : peers) {
+              if (peer / each != rank / each) counted += sent.bytes;
+            }
+          }
+          EXPECT_EQ(crossing, counted) << stage.name << ", " << world << " ranks, " << each << " a node";
+        }
+      }
+    }
+  }
+  const Layout unequal(odd_units(), Places::by_node({0, 0, 2}));
+  EXPECT_THROW(crossing_per_step(kDdp, unequal, training_of(3, 1), Algorithm::direct), Error);
+}
+
 TEST(Collectives, OfZero1ReduceInTheLastMicroStepAndGatherAfterTheStep) {
   const Layout layout({unit_of("a", {{2}}), unit_of("b", {{3}})}, 2, 1);
   const std::vector<Collective> expected{

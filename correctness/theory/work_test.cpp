@@ -36,9 +36,15 @@ WorkLines calls_of_gpt(const GptShape& s, const Recipe& recipe) {
     calls.run("gemm", R * in * out);
     calls.run("add bias", R * out);
   };
-  const auto linear_backward = [&](int64_t in, int64_t out) {
-    calls.run("bias backward", R * out);
-    calls.run("gemm", R * in * out);
+  // Parts: 0 the embeddings, then the blocks, then the head.
+  const auto is_trained = [&](int64_t part) {
+    return s.frozen.empty() || !s.frozen.at(static_cast<size_t>(part));
+  };
+  const auto linear_backward = [&](int64_t part, int64_t in, int64_t out) {
+    if (is_trained(part)) {
+      calls.run("bias backward", R * out);
+      calls.run("gemm", R * in * out);
+    }
     calls.run("gemm", R * in * out);
   };
   calls.run("embedding", R * w);
@@ -59,24 +65,32 @@ WorkLines calls_of_gpt(const GptShape& s, const Recipe& recipe) {
   calls.run("cross entropy", R * s.vocabulary);
 
   calls.run("cross entropy backward", R * s.vocabulary);
-  calls.run("gemm", R * w * s.vocabulary);
+  if (is_trained(s.tied ? 0 : s.layers + 1)) calls.run("gemm", R * w * s.vocabulary);
   calls.run("gemm", R * w * s.vocabulary);
   calls.run("layer norm backward", R * w);
-  for (int64_t layer = 0; layer < s.layers; ++layer) {
-    linear_backward(4 * w, w);
+  int64_t first = 0;
+  while (!is_trained(first)) ++first;
+  for (int64_t part = s.layers; part >= std::max(first, int64_t{1}); --part) {
+    linear_backward(part, 4 * w, w);
     calls.run("gelu backward", R * 4 * w);
-    linear_backward(w, 4 * w);
+    linear_backward(part, w, 4 * w);
     calls.run("layer norm backward", R * w);
-    linear_backward(w, w);
+    linear_backward(part, w, w);
     calls.run("attention backward", pairs);
-    linear_backward(w, 3 * w);
+    linear_backward(part, w, 3 * w);
     calls.run("layer norm backward", R * w);
   }
-  calls.run("embedding backward", R * w);
+  if (first == 0) calls.run("embedding backward", R * w);
   if (recipe.grads != Type::f32) {
-    for (const UnitSpec& unit : gpt_units(s)) {
-      for (const TensorSpec& tensor : unit.tensors) calls.run("cast", element_count(tensor).n);
+    const std::vector<UnitSpec> units = gpt_units(s);
+    for (size_t part = 0; part < units.size(); ++part) {
+      for (const TensorSpec& tensor : units[part].tensors) {
+        const bool in_table = s.tied && part == units.size() - 1 && tensor.shape.size() == 2;
+        if (is_trained(in_table ? 0 : static_cast<int64_t>(part))) calls.run("cast", element_count(tensor).n);
+      }
     }
+    // What the head left in the table is widened again.
+    if (s.tied && is_trained(0)) calls.run("cast", s.vocabulary * w);
   }
   return calls.lines();
 }
@@ -85,6 +99,19 @@ TEST(GptWork, IsTheSumOfItsCalls) {
   for (const GptShape& s : {GptShape{2, 12, 3, 16, 11, 2, 8}, GptShape{1, 8, 2, 32, 5, 1, 7},
                             GptShape{6, 384, 6, 256, 256, 1, 256}}) {
     for (const Recipe& recipe : kRecipes) EXPECT_EQ(gpt_work(s, recipe), calls_of_gpt(s, recipe));
+  }
+}
+
+TEST(GptWork, OfTiedAndFrozenPartsIsTheSumOfItsCalls) {
+  for (const bool tied : {false, true}) {
+    // Every choice of frozen parts but that of all: embeddings, three blocks, head.
+    for (unsigned choice = 0; choice < 31; ++choice) {
+      GptShape s{3, 12, 3, 16, 11, 2, 8};
+      s.tied = tied;
+      for (unsigned part = 0; part < 5; ++part) s.frozen.push_back((choice >> part & 1U) != 0);
+      for (const Recipe& recipe : kRecipes)
+        EXPECT_EQ(gpt_work(s, recipe), calls_of_gpt(s, recipe)) << "frozen " << choice << ", tied " << tied;
+    }
   }
 }
 

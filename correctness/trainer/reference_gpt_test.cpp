@@ -59,7 +59,8 @@ class Plain {
       for (size_t t = 0; t < length; ++t) x.push_back(embedded(tokens.inputs[begin + t], t));
       for (int64_t i = 0; i < c_.model.layers; ++i) x = block(x, "block." + std::to_string(i));
       for (size_t t = 0; t < length; ++t) {
-        const auto logits = product("head.weight", normed(x[t], "head.norm"), {});
+        const char* const table = c_.model.tied ? "embeddings.token.weight" : "head.weight";
+        const auto logits = product(table, normed(x[t], "head.norm"), {});
         double sum = 0.0;
         for (const double logit : logits) sum += std::exp(logit);
         total += std::log(sum) - logits[static_cast<size_t>(tokens.targets[begin + t])];
@@ -203,7 +204,7 @@ double worst_in_bounds(const Case& c, Type type, Flaw flaw) {
   options.threads = 2;
   options.max_sequence = c.shape.sequence;
   const auto table = kernels::make_host_table(*device, options);
-  const auto gpt = make_reference_gpt(c.model, c.shape, *device, *table);
+  const auto gpt = make_reference_gpt(c.model, c.shape, Type::f32, *device, *table);
   Numbers numbers;
   const Tensors weights = some_weights(c, type, *device, numbers);
   Tensors grads;
@@ -246,6 +247,12 @@ TEST_P(ReferenceGptGradient, IsTheSlopeOfThePlainLoss) {
             1.0);
 }
 
+TEST_P(ReferenceGptGradient, OfATiedTableIsTheSlopeOfBothItsUses) {
+  Case c = small_case(2, 6, 2, 7, {.batch = 2, .sequence = 5});
+  c.model.tied = true;
+  EXPECT_LT(worst_in_bounds(c, GetParam(), Flaw::none), 1.0);
+}
+
 TEST_P(ReferenceGptGradient, IsFarFromTheSlopeOfAFlawedLoss) {
   const Case c = small_case(2, 6, 2, 7, {.batch = 2, .sequence = 5});
   EXPECT_GT(worst_in_bounds(c, GetParam(), Flaw::gelu_constant), 1.0);
@@ -262,12 +269,12 @@ TEST(ReferenceGpt, RefusesTokensOutsideTheVocabularyAndOtherShapes) {
   kernels::HostOptions options;
   options.max_sequence = c.shape.sequence;
   const auto table = kernels::make_host_table(*device, options);
-  const auto gpt = make_reference_gpt(c.model, c.shape, *device, *table);
+  const auto gpt = make_reference_gpt(c.model, c.shape, Type::f32, *device, *table);
   EXPECT_THROW(gpt->gradient({.inputs = {0, 3}, .targets = {0, 1}}, {}, {}), Error);
   EXPECT_THROW(gpt->gradient({.inputs = {0, 1}, .targets = {0, -1}}, {}, {}), Error);
   EXPECT_THROW(gpt->gradient({.inputs = {0}, .targets = {0}}, {}, {}), Error);
   const BatchShape too_long{.batch = 1, .sequence = c.model.positions + 1};
-  EXPECT_THROW(make_reference_gpt(c.model, too_long, *device, *table), Error);
+  EXPECT_THROW(make_reference_gpt(c.model, too_long, Type::f32, *device, *table), Error);
 }
 
 }  // namespace

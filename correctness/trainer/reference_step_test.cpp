@@ -43,7 +43,8 @@ StartGradients gradients_at_start(const ReferenceConfig& config, int step) {
     weights.emplace(lab.tensors[i].name, std::move(weight));
     grads.emplace(lab.tensors[i].name, lab.device->acquire(Category::grads, Type::f32, length));
   }
-  const auto gpt = make_reference_gpt(config.model, config.shape, *lab.device, *lab.table);
+  const auto gpt =
+      make_reference_gpt(config.model, config.shape, config.recipe.grads, *lab.device, *lab.table);
   StartGradients all;
   for (int number = 0; number < config.arithmetic.batching.micro_batches; ++number) {
     all.losses.push_back(gpt->gradient(

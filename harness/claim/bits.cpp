@@ -169,32 +169,39 @@ void BitsJudge::judge_uses() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) judge_uses_of(static_cast<int>(rank), units);
 }
 
-// In the order in which the rank used them; then whether it used every unit once in every pass.
+// In the order in which the rank used them; then whether it read every unit once in every use that needs it.
 void BitsJudge::judge_uses_of(int rank, const std::vector<HashSum>& units) {
   const StepEvidence& evidence = ranks_[static_cast<size_t>(rank)];
   const int micro_steps = facts_.training.batching.micro_steps();
-  std::set<std::tuple<int, int, bool>> missing;
+  std::set<std::tuple<int, int, int, bool>> missing;
   for (int micro_step = 0; micro_step < micro_steps; ++micro_step) {
-    for (const Use& use : uses(layout_)) missing.emplace(micro_step, use.unit, use.pass == Pass::backward);
+    for (const Use& use : uses(layout_)) {
+      for (const int read : read_by(layout_, use.unit))
+        missing.emplace(micro_step, use.unit, read, use.pass == Pass::backward);
+    }
   }
-  const auto text = [&](int micro_step, int unit, bool backward) {
+  const auto name = [&](int unit) {
     const bool known = unit >= 0 && unit < layout_.unit_count();
-    return fmt::format("{} in {} of micro-step {}",
-                       known ? layout_.unit(unit).name : fmt::format("unit {}", unit),
-                       backward ? "backward" : "forward", micro_step);
+    return known ? layout_.unit(unit).name : fmt::format("unit {}", unit);
+  };
+  const auto text = [&](int micro_step, int unit, int read, bool backward) {
+    const std::string by = read == unit ? "" : fmt::format(", which {} borrows,", name(unit));
+    return fmt::format("{}{} in {} of micro-step {}", name(read), by, backward ? "backward" : "forward",
+                       micro_step);
   };
   for (const UseHash& use : evidence.used) {
-    const std::string where = text(use.micro_step, use.unit, use.backward);
-    if (missing.erase({use.micro_step, use.unit, use.backward}) == 0) {
+    const std::string where = text(use.micro_step, use.unit, use.read, use.backward);
+    if (missing.erase({use.micro_step, use.unit, use.read, use.backward}) == 0) {
       findings_.add(evidence.step, rank, fmt::format("weights of {}: used once more than expected", where));
-    } else if (const HashSum& expected = units[static_cast<size_t>(use.unit)]; use.hash != expected) {
+    } else if (const HashSum& expected = units[static_cast<size_t>(use.read)]; use.hash != expected) {
       findings_.add(evidence.step, rank,
                     fmt::format("weights of {}: {}", where, unequal(use.hash, expected)));
     }
   }
-  for (const auto& [micro_step, unit, backward] : missing) {
-    findings_.add(evidence.step, rank,
-                  fmt::format("weights of {}: never used, expected once", text(micro_step, unit, backward)));
+  for (const auto& [micro_step, unit, read, backward] : missing) {
+    findings_.add(
+        evidence.step, rank,
+        fmt::format("weights of {}: never used, expected once", text(micro_step, unit, read, backward)));
   }
 }
 
@@ -277,7 +284,7 @@ void BitsJudge::judge_replicas(HashKind kind) {
       const auto at = static_cast<size_t>(t.tensor->index);
       const HashSum& expected = reference_of(reference_, kind)[at];
       if (all.parts[at] == 0) {
-        if (replicated(kind))
+        if (replicated(kind) && (!t.unit->frozen || kind == HashKind::param))
           add(fmt::format("replica of {} of {}: none", name_of(kind), t.tensor->spec.name));
       } else if (all.sum[at] != expected) {
         add(fmt::format("replica of {} of {}: {}", name_of(kind), t.tensor->spec.name,

@@ -1,5 +1,5 @@
-// The claim "bytes": each rank sent to each peer, and asked for, exactly what the closed forms say, and all
-// ranks made the same collectives in the same order.
+// The claim "bytes": each rank sent to each peer, across nodes, and asked for, exactly what the closed forms
+// say, and all ranks made the same collectives in the same order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,6 +56,18 @@ void judge_asked(const RunFacts& facts, int rank, const StepEvidence& step, Find
   }
 }
 
+// Where nodes hold unequal numbers of ranks there is no closed form; peers are judged one by one all the
+// same.
+void judge_crossing(const RunFacts& facts, int rank, const StepEvidence& step, Findings& findings) {
+  if (facts.layout->places().ranks_per_node() == 0) return;
+  const Bytes want = theory::crossing_per_step(facts.stage, *facts.layout, facts.training, facts.algorithm);
+  const Bytes got = crossing_bytes(step, facts.layout->places(), rank);
+  if (got == want) return;
+  findings.add(step.step, rank,
+               fmt::format("sent to ranks on other nodes: got {} B, expected {} B, difference {} B", got.n,
+                           want.n, signed_text(got.n - want.n)));
+}
+
 std::string text_of(const RunFacts& facts, const LogEntry& entry) {
   const bool is_unit = entry.tensor >= 0 && entry.tensor < facts.layout->unit_count();
   const std::string tensor =
@@ -97,6 +109,17 @@ std::vector<LogEntry> expected_log(const RunFacts& facts, int step) {
 
 }  // namespace
 
+Bytes crossing_bytes(const StepEvidence& step, const Places& places, int rank) {
+  Bytes crossing;
+  for (const auto& [purpose, peers] : step.sent) {
+    for (const auto& [peer, sent] : peers) {
+      const bool known = peer >= 0 && peer < static_cast<int>(places.rank_at.size());
+      if (known && !places.on_one_node(rank, peer)) crossing += sent.bytes;
+    }
+  }
+  return crossing;
+}
+
 Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& ranks) {
   check_facts(facts, ranks);
   Findings findings(Claim::bytes, facts);
@@ -105,6 +128,7 @@ Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& rank
     for (size_t rank = 0; rank < ranks.size(); ++rank) judge(static_cast<int>(rank), ranks[rank]);
   };
   each_rank([&](int rank, const StepEvidence& step) { judge_sent(facts, rank, step, findings); });
+  each_rank([&](int rank, const StepEvidence& step) { judge_crossing(facts, rank, step, findings); });
   each_rank([&](int rank, const StepEvidence& step) { judge_asked(facts, rank, step, findings); });
   each_rank([&](int rank, const StepEvidence& step) {
     judge_log(facts, rank, step, ranks.front().log, "as rank 0", findings);

@@ -33,6 +33,9 @@ Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& rank
 Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ranks);
 Verdict judge_work(const RunFacts& facts, const std::vector<StepEvidence>& ranks);
 
+// What a rank sent to ranks on other nodes.
+Bytes crossing_bytes(const StepEvidence& step, const Places& places, int rank);
+
 // The first state that differs from the reference in judge_bits' order, for a comparison element by element.
 struct Suspect {
   bool found = false;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "harness/base/check.hpp"
 
@@ -19,6 +21,35 @@ Places Places::in_rank_order(int world) {
   places.rank_at.resize(static_cast<size_t>(std::max(world, 0)));
   std::iota(places.rank_at.begin(), places.rank_at.end(), 0);
   return places;
+}
+
+Places Places::by_node(const std::vector<int>& node_of) {
+  Places places = in_rank_order(static_cast<int>(node_of.size()));
+  places.node_of = node_of;
+  const auto node = [&](int rank) { return node_of[static_cast<size_t>(rank)]; };
+  // How many ranks of its node come before a rank.
+  const auto local = [&](int rank) {
+    return std::count(node_of.begin(), node_of.begin() + rank, node(rank));
+  };
+  std::ranges::sort(places.rank_at, {}, [&](int rank) { return std::pair(local(rank), node(rank)); });
+  return places;
+}
+
+bool Places::on_one_node(int rank, int other) const {
+  if (node_of.empty()) return true;
+  return node_of.at(static_cast<size_t>(rank)) == node_of.at(static_cast<size_t>(other));
+}
+
+int Places::nodes() const {
+  return node_of.empty() ? 1 : static_cast<int>(std::set<int>(node_of.begin(), node_of.end()).size());
+}
+
+int Places::ranks_per_node() const {
+  const auto world = static_cast<int>(rank_at.size());
+  const int each = world / nodes();
+  const bool equal = std::ranges::all_of(
+      node_of, [&](int node) { return std::count(node_of.begin(), node_of.end(), node) == each; });
+  return equal ? each : 0;
 }
 
 int Places::place_of(int rank) const {
@@ -54,6 +85,12 @@ Layout::Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t
     unit.name = spec.name;
     unit.index = unit_count();
     unit.logical_begin = parameters_;
+    unit.borrows = spec.borrows;
+    unit.frozen = spec.frozen;
+    require(unit.borrows < unit.index, "a unit borrows an earlier one");
+    require(unit.borrows < 0 || units_[static_cast<size_t>(unit.borrows)].borrows < 0,
+            "a unit that is borrowed borrows none");
+    if (!unit.frozen) trained_.push_back(unit.index);
     for (const TensorSpec& tensor : spec.tensors) {
       const Elements count = element_count(tensor);
       require(count.n > 0, "a tensor has at least one element");
@@ -71,6 +108,7 @@ Layout::Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t
     slices_ += unit.slice;
     units_.push_back(std::move(unit));
   }
+  require(!trained_.empty(), "a model has a unit that is trained");
 }
 
 std::vector<TensorRun> runs(const UnitLayout& unit, Range range) {

@@ -29,13 +29,24 @@ bool decays(const TensorSpec& tensor);
 struct UnitSpec {
   std::string name;
   std::vector<TensorSpec> tensors;
+  // An earlier unit whose parameters this one reads too, and whose gradient it adds to (a tied token table);
+  // -1: none.
+  int borrows = -1;
+  bool frozen = false;  // never trained: it has parameters, and neither gradients nor optimizer state
 };
 
 // Who stands where in the fold (design 3.4): rank_at[p] is the rank at place p. Default: place = rank.
 struct Places {
   std::vector<int> rank_at;
+  std::vector<int> node_of = {};  // by rank; empty: all ranks are on one node
   static Places in_rank_order(int world);
+  // Ranks of one node as far apart as can be: the first of every node, then the second of every node, …. With
+  // s ranks on each of R nodes that is place = local·R + node.
+  static Places by_node(const std::vector<int>& node_of);
   int place_of(int rank) const;
+  bool on_one_node(int rank, int other) const;
+  int nodes() const;
+  int ranks_per_node() const;  // 0: nodes hold unequal numbers
 };
 
 // A tensor where it lies in its unit.
@@ -54,6 +65,8 @@ struct UnitLayout {
   Elements slice;          // L_u = a·ceil(P_u/(a·N)): elements of one slice
   Elements padded;         // N·L_u
   Elements logical_begin;  // of its first tensor
+  int borrows = -1;        // as in UnitSpec
+  bool frozen = false;
 
   // Slice of `place`, padding included.
   Range slice_of(int place) const;
@@ -70,7 +83,8 @@ struct TensorRun {
 class Layout {
  public:
   // `alignment` a: 64 in the product (blocks of the gradient norm), 1 in worked examples. Throws (internal)
-  // for world < 1, alignment < 1, a unit without parameters or places that are not a permutation.
+  // for world < 1, alignment < 1, a unit without parameters, one that borrows a later unit or one that
+  // borrows itself, a model of which nothing is trained, or places that are not a permutation.
   Layout(const std::vector<UnitSpec>& units, int world, int64_t alignment = 64);
   Layout(const std::vector<UnitSpec>& units, const Places& places, int64_t alignment = 64);
 
@@ -86,6 +100,9 @@ class Layout {
   Elements padded() const { return padded_; }          // sum of the units' padded lengths
   Elements slices() const { return slices_; }          // sum of the units' slices: one rank's share
 
+  // Units that are not frozen, in order.
+  const std::vector<int>& trained() const { return trained_; }
+
  private:
   int world_ = 1;
   int64_t alignment_ = 64;
@@ -93,6 +110,7 @@ class Layout {
   std::vector<UnitLayout> units_;
   int tensor_count_ = 0;
   Elements parameters_, padded_, slices_;
+  std::vector<int> trained_;
 };
 
 // The tensors that `range` of `unit` touches, in order; padding yields nothing.

@@ -16,6 +16,7 @@ struct Training {
   Recipe recipe;
   Batching batching;
   Schedule schedule;
+  int keep = 0;  // zero3: so many units, the last ones, stay gathered from forward to backward
   uint64_t seed = 1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   float lr = 3e-4F, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.1F;

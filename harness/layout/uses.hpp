@@ -15,8 +15,11 @@ struct Use {
   friend bool operator==(const Use&, const Use&) = default;
 };
 
-// Uses of one micro-batch: every unit forward in order, then backward in the reverse order. (No unit borrows
-// another's tensors: tied models are not supported yet.)
+// Uses of one micro-batch: every unit forward in order, then backward in the reverse order, down to the first
+// unit that is trained: those below it have no gradient to pass on.
 std::vector<Use> uses(const Layout& layout);
+
+// Units whose parameters a use of `unit` reads: its own, then the one that it borrows.
+std::vector<int> read_by(const Layout& layout, int unit);
 
 }  // namespace zp

@@ -70,10 +70,11 @@ struct TensorHash {
   HashSum hash;
 };
 
-// Weights as a kernel was about to read them: the whole unit, on this rank.
+// Weights as a kernel was about to read them: the whole of a unit, on this rank.
 struct UseHash {
   int micro_step = 0;
-  int unit = 0;
+  int unit = 0;  // the one in use
+  int read = 0;  // the one whose weights these are: itself, or the one that it borrows
   bool backward = false;
   HashSum hash;
 };
@@ -147,7 +148,7 @@ void archive(A& a, TensorHash& h) {
 }
 template <class A>
 void archive(A& a, UseHash& h) {
-  a(h.micro_step, h.unit, h.backward, h.hash);
+  a(h.micro_step, h.unit, h.read, h.backward, h.hash);
 }
 template <class A>
 void archive(A& a, Acquired& s) {

@@ -16,6 +16,11 @@ namespace {
 
 constexpr uintmax_t kLargestFile = uintmax_t{1} << 30;
 
+// llm.c's files of tokens.
+constexpr size_t kHeaderWords = 256;
+constexpr uint32_t kMagic = 20240520;
+constexpr uint32_t kVersion = 1;
+
 std::string read_file(const std::string& path) {
   const std::string where = "data file " + path;
   std::error_code ignored;
@@ -58,6 +63,63 @@ Corpus Corpus::from_file(const std::string& path, int64_t tokens) {
   corpus.name_ = std::filesystem::path(path).filename().string();
   corpus.tokens_.reserve(bytes.size());
   for (const char c : bytes) corpus.tokens_.push_back(static_cast<unsigned char>(c));
+  return corpus;
+}
+
+namespace {
+
+// `bytes` little-endian bytes from `at` on.
+uint32_t word_at(const std::string& file, size_t at, size_t bytes) {
+  uint32_t word = 0;
+  for (size_t i = 0; i < bytes; ++i) {
+    word |= uint32_t{static_cast<unsigned char>(file[at + i])} << (8 * i);
+  }
+  return word;
+}
+
+// How many tokens follow the header.
+size_t checked_header(const std::string& file, const std::string& where) {
+  const std::string expected = "; a token file of llm.c begins with 256 int32: 20240520, 1, how many tokens";
+  if (file.size() < 4 * kHeaderWords) {
+    fail(Exit::usage,
+         where + " holds " + std::to_string(file.size()) + " bytes, less than a header" + expected);
+  }
+  const auto word = [&](size_t index) { return word_at(file, 4 * index, 4); };
+  if (word(0) != kMagic) {
+    fail(Exit::usage, where + " begins with " + std::to_string(word(0)) + ", not 20240520" + expected);
+  }
+  if (word(1) != kVersion) {
+    fail(Exit::usage, where + " is of version " + std::to_string(word(1)) + ", not 1" + expected);
+  }
+  const size_t tokens = word(2);
+  const size_t held = (file.size() - 4 * kHeaderWords) / 2;
+  if (file.size() != 4 * kHeaderWords + 2 * tokens) {
+    fail(Exit::usage,
+         where + " announces " + std::to_string(tokens) + " tokens and holds " + std::to_string(held) +
+             (held < tokens ? "; it is cut off, fetch it again" : "; it must end after the last"));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Corpus Corpus::from_token_file(const std::string& path, int64_t tokens, int64_t vocabulary) {
+  const std::string where = "data file " + path;
+  const std::string file = read_file(path);
+  const size_t count = checked_header(file, where);
+  check_length(where, static_cast<int64_t>(count), tokens);
+  Corpus corpus;
+  corpus.name_ = std::filesystem::path(path).filename().string();
+  corpus.tokens_.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t token = word_at(file, 4 * kHeaderWords + 2 * i, 2);
+    if (token >= vocabulary) {
+      fail(Exit::usage, where + ": token " + std::to_string(i) + " is " + std::to_string(token) +
+                            ", outside the model's vocabulary of " + std::to_string(vocabulary) +
+                            "; use a model with a larger one");
+    }
+    corpus.tokens_.push_back(static_cast<int32_t>(token));
+  }
   return corpus;
 }
 

@@ -19,6 +19,10 @@ class Corpus {
   // with the one that follows. Throws (usage) for a missing, unreadable or empty file, or one that does not
   // hold `tokens` (a micro-batch) and the one that follows.
   static Corpus from_file(const std::string& path, int64_t tokens);
+  // A file of tokens as llm.c writes them: a header of 256 int32 (magic 20240520, version 1, how many tokens,
+  // zeros), then the tokens, uint16; little-endian. Throws (usage) as from_file, and for what is no such
+  // file, is cut off, or holds a token outside `vocabulary`.
+  static Corpus from_token_file(const std::string& path, int64_t tokens, int64_t vocabulary);
   // A Markov-like text of `length` tokens below `vocabulary` that a model can learn something from.
   static Corpus synthetic(uint64_t seed, int64_t length, int64_t vocabulary);
 

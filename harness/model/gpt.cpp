@@ -39,6 +39,10 @@
 //   embeddings backward  embedding backward (R, w)
 // Where gradients are not fp32, each backward also makes one cast per tensor of the unit, of the tensor's
 // elements (embeddings 2, block 12, head 3): P_u elements a unit.
+//
+// Tied, head and embeddings write one gradient V·w: the head stores its product there, and embedding backward
+// adds to it (where gradients are not fp32, cast into the workspace first: one cast more, of V·w).
+// Of a frozen unit, backward makes no gradient of parameters: no gemm of weights, no bias backward, no cast.
 #include "harness/model/gpt.hpp"
 
 #include <algorithm>
@@ -75,8 +79,7 @@ Gpt::Gpt(const ModelParts& parts)
       qkv_{.weight = kQkv, .bias = kQkvBias, .in = width_, .out = 3 * width_},
       out_{.weight = kOut, .bias = kOutBias, .in = width_, .out = width_},
       up_{.weight = kUp, .bias = kUpBias, .in = width_, .out = 4 * width_},
-      down_{.weight = kDown, .bias = kDownBias, .in = 4 * width_, .out = width_},
-      to_logits_{.weight = kHead, .bias = kNoBias, .in = width_, .out = config_.vocabulary} {
+      down_{.weight = kDown, .bias = kDownBias, .in = 4 * width_, .out = width_} {
   for (const UnitSpec& unit : gpt_units(config_)) ranges_.push_back(tensor_ranges(unit));
   acquire(parts.device);
 }
@@ -122,6 +125,7 @@ void Gpt::acquire(Device& device) {
 Tensors Gpt::tensors(int unit, View view, Type type) const {
   require(unit >= 0 && unit < static_cast<int>(ranges_.size()), "a unit belongs to the model");
   const std::vector<Range>& ranges = ranges_[static_cast<size_t>(unit)];
+  if (view.empty()) return {view, ranges};
   require(view.type() == type, "a unit's view has the recipe's type");
   require(view.length() >= ranges.back().end, "a unit's view holds all of its tensors");
   return {view, ranges};
@@ -141,19 +145,31 @@ void Gpt::begin(int, int, const MicroBatch& tokens) {
   std::memcpy(targets_.all().write<int32_t>(), tokens.targets.data(), rows * sizeof(int32_t));
 }
 
-void Gpt::forward(int unit, View weights) {
-  const Tensors w = tensors(unit, weights, recipe_.params);
-  if (unit == 0) return embed(w);
-  if (is_head(unit)) return head_forward(w);
-  block_forward(static_cast<size_t>(unit) - 1, w);
+View Gpt::head_weight(const UnitViews& views, Type type) const {
+  if (config_.tied) return tensors(0, views.borrowed, type)[kToken];
+  return tensors(static_cast<int>(ranges_.size()) - 1, views.own, type)[kHead];
 }
 
-void Gpt::backward(int unit, View weights, View grads) {
-  const Tensors w = tensors(unit, weights, recipe_.params);
-  const Tensors g = tensors(unit, grads, recipe_.grads);
+void Gpt::forward(int unit, const UnitViews& weights) {
+  const Tensors w = tensors(unit, weights.own, recipe_.params);
+  if (unit == 0) return embed(w);
+  if (is_head(unit)) return head_forward(w, head_weight(weights, recipe_.params));
+  for (int64_t block = first_block(unit); block < end_block(unit); ++block) {
+    block_forward(static_cast<size_t>(block), w.of_block(block - first_block(unit)));
+  }
+}
+
+void Gpt::backward(int unit, const UnitViews& weights, const UnitViews& grads) {
+  const Tensors w = tensors(unit, weights.own, recipe_.params);
+  const Tensors g = tensors(unit, grads.own, recipe_.grads);
   if (unit == 0) return embed_backward(g);
-  if (is_head(unit)) return head_backward(w, g);
-  block_backward(static_cast<size_t>(unit) - 1, w, g);
+  if (is_head(unit)) {
+    return head_backward(w, head_weight(weights, recipe_.params), g, head_weight(grads, recipe_.grads));
+  }
+  for (int64_t block = end_block(unit); block-- > first_block(unit);) {
+    const int64_t within = block - first_block(unit);
+    block_backward(static_cast<size_t>(block), w.of_block(within), g.of_block(within));
+  }
 }
 
 void Gpt::embed(const Tensors& weights) {
@@ -169,13 +185,19 @@ void Gpt::embed(const Tensors& weights) {
 void Gpt::embed_backward(const Tensors& grads) {
   const View token = image_of(grads[kToken]);
   const View position = image_of(grads[kPosition], token.length());
-  kernels_.run(kernels::EmbeddingBackward{.tokens = inputs_.all(),
-                                          .dx = d_stream_.all(),
-                                          .dtoken = token,
-                                          .dposition = position,
-                                          .rows = rows_,
-                                          .sequence = shape_.sequence,
-                                          .width = width_});
+  // A tied table holds the head's part already, as it was stored.
+  if (config_.tied && recipe_.grads != Type::f32) {
+    kernels_.run(kernels::Cast{.from = grads[kToken], .to = token});
+  }
+  kernels_.run(
+      kernels::EmbeddingBackward{.tokens = inputs_.all(),
+                                 .dx = d_stream_.all(),
+                                 .dtoken = token,
+                                 .dposition = position,
+                                 .rows = rows_,
+                                 .sequence = shape_.sequence,
+                                 .width = width_,
+                                 .write_tokens = config_.tied ? Write::accumulate : Write::overwrite});
   store(token, grads[kToken]);
   store(position, grads[kPosition]);
 }
@@ -230,9 +252,9 @@ void Gpt::block_backward(size_t block, const Tensors& weights, const Tensors& gr
   norm_backward(weights, grads, kNorm1, x_[block].all(), b.norm1, Write::accumulate);
 }
 
-void Gpt::head_forward(const Tensors& weights) {
+void Gpt::head_forward(const Tensors& weights, View weight) {
   norm_forward(weights, kHeadNorm, x_.back().all(), head_.norm);
-  linear_forward(weights, to_logits_, head_.norm.y.all(), head_.logits.all());
+  product(weight, head_.norm.y.all(), head_.logits.all(), width_, config_.vocabulary);
   kernels_.run(kernels::CrossEntropyForward{.logits = head_.logits.all(),
                                             .targets = targets_.all(),
                                             .row_max = head_.row_max.all(),
@@ -243,14 +265,15 @@ void Gpt::head_forward(const Tensors& weights) {
                                             .vocabulary = config_.vocabulary});
 }
 
-void Gpt::head_backward(const Tensors& weights, const Tensors& grads) {
+void Gpt::head_backward(const Tensors& weights, View weight, const Tensors& grads, View dweight) {
   kernels_.run(kernels::CrossEntropyBackward{.logits = head_.logits.all(),
                                              .targets = targets_.all(),
                                              .row_max = head_.row_max.all(),
                                              .row_sum = head_.row_sum.all(),
                                              .rows = rows_,
                                              .vocabulary = config_.vocabulary});
-  linear_backward(weights, grads, to_logits_, head_.norm.y.all(), head_.logits.all(), d_narrow_.all());
+  product_backward(weight, dweight, head_.norm.y.all(), head_.logits.all(), d_narrow_.all(), width_,
+                   config_.vocabulary);
   norm_backward(weights, grads, kHeadNorm, x_.back().all(), head_.norm, Write::overwrite);
 }
 
@@ -281,43 +304,42 @@ void Gpt::norm_backward(const Tensors& weights, const Tensors& grads, int gain, 
                                           .rows = rows_,
                                           .width = width_,
                                           .write = write});
+  if (grads.empty()) return;
   store(dgain, grads[gain]);
   store(dbias, grads[gain + 1]);
 }
 
 // y = x·weightᵀ + bias
 void Gpt::linear_forward(const Tensors& weights, const Linear& linear, View x, View y) {
-  kernels_.run(kernels::Gemm{.a = x,
-                             .b = weights[linear.weight],
-                             .c = y,
-                             .b_stored = Transpose::yes,
-                             .m = rows_,
-                             .n = linear.out,
-                             .k = linear.in});
-  if (linear.bias == kNoBias) return;
+  product(weights[linear.weight], x, y, linear.in, linear.out);
   kernels_.run(
       kernels::AddBias{.x = y, .bias = weights[linear.bias], .y = y, .rows = rows_, .columns = linear.out});
 }
 
-// dbias = column sums of dy; dweight = dyᵀ·x; dx = dy·weight
+// dbias = column sums of dy, where the unit is trained; the rest as product_backward
 void Gpt::linear_backward(const Tensors& weights, const Tensors& grads, const Linear& linear, View x, View dy,
                           View dx) {
-  if (linear.bias != kNoBias) {
+  if (!grads.empty()) {
     const View dbias = image_of(grads[linear.bias]);
     kernels_.run(kernels::BiasBackward{.dy = dy, .dbias = dbias, .rows = rows_, .columns = linear.out});
     store(dbias, grads[linear.bias]);
   }
-  const View dweight = image_of(grads[linear.weight]);
-  kernels_.run(kernels::Gemm{.a = dy,
-                             .b = x,
-                             .c = dweight,
-                             .a_stored = Transpose::yes,
-                             .m = linear.out,
-                             .n = linear.in,
-                             .k = rows_});
-  store(dweight, grads[linear.weight]);
-  kernels_.run(kernels::Gemm{
-      .a = dy, .b = weights[linear.weight], .c = dx, .m = rows_, .n = linear.in, .k = linear.out});
+  product_backward(weights[linear.weight], grads[linear.weight], x, dy, dx, linear.in, linear.out);
+}
+
+void Gpt::product(View weight, View x, View y, int64_t in, int64_t out) {
+  kernels_.run(
+      kernels::Gemm{.a = x, .b = weight, .c = y, .b_stored = Transpose::yes, .m = rows_, .n = out, .k = in});
+}
+
+void Gpt::product_backward(View weight, View dweight, View x, View dy, View dx, int64_t in, int64_t out) {
+  if (!dweight.empty()) {
+    const View image = image_of(dweight);
+    kernels_.run(kernels::Gemm{
+        .a = dy, .b = x, .c = image, .a_stored = Transpose::yes, .m = out, .n = in, .k = rows_});
+    store(image, dweight);
+  }
+  kernels_.run(kernels::Gemm{.a = dy, .b = weight, .c = dx, .m = rows_, .n = in, .k = out});
 }
 
 View Gpt::image_of(View grad, Elements before) const {

@@ -1,6 +1,7 @@
 // Presets, checks of what a user asks for, and the one place where an architecture is chosen.
 #include "harness/model/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -18,8 +19,17 @@ ModelConfig preset(std::string_view name) {
   if (name == "small") {
     return {.name = "small", .layers = 6, .width = 384, .heads = 6, .positions = 256, .vocabulary = 256};
   }
+  if (name == "gpt2") {
+    return {.name = "gpt2",
+            .layers = 12,
+            .width = 768,
+            .heads = 12,
+            .positions = 1024,
+            .vocabulary = 50257,
+            .tied = true};
+  }
   if (name == "synthetic") return {.name = "synthetic", .architecture = Architecture::synthetic};
-  fail(Exit::usage, "model \"" + std::string(name) + "\" is unknown; there are tiny, small, synthetic");
+  fail(Exit::usage, "model \"" + std::string(name) + "\" is unknown; there are tiny, small, gpt2, synthetic");
 }
 
 struct Bound {
@@ -41,17 +51,46 @@ void check_shape(const ModelConfig& config, const BatchShape& shape) {
   check_bounds(where, {"micro-batch size", shape.batch, 1, int64_t{1} << 20});
 }
 
+std::vector<UnitSpec> units_of(const ModelConfig& config) {
+  return config.architecture == Architecture::synthetic ? synthetic_units() : gpt_units(config);
+}
+
+// Marks the units that the user froze.
+std::vector<UnitSpec> frozen(std::vector<UnitSpec> units, const ModelConfig& config) {
+  for (const std::string& name : config.frozen) {
+    const auto unit = std::ranges::find(units, name, &UnitSpec::name);
+    if (unit == units.end()) {
+      std::string known;
+      for (const UnitSpec& each : units) known += (known.empty() ? "" : ", ") + each.name;
+      fail(Exit::usage,
+           "model \"" + config.name + "\" has no unit \"" + name + "\" to freeze; there are " + known);
+    }
+    unit->frozen = true;
+  }
+  if (std::ranges::all_of(units, &UnitSpec::frozen)) {
+    fail(Exit::usage,
+         "model \"" + config.name + "\": every unit is frozen, and nothing is left to train; leave one out");
+  }
+  return units;
+}
+
 }  // namespace
 
 ModelConfig model_preset(std::string_view name) { return preset(name); }
 
-void check_model(const ModelConfig& config) {
+void check_model(const ModelConfig& config) { model_units(config); }
+
+namespace {
+
+void check_numbers(const ModelConfig& config) {
   if (config.architecture == Architecture::synthetic) return;
   const std::string where = "model \"" + config.name + "\"";
-  const std::array bounds{Bound{"layers", config.layers, 1, 4096}, Bound{"width", config.width, 1, 1 << 17},
+  const std::array bounds{Bound{"layers", config.layers, 1, 4096},
+                          Bound{"width", config.width, 1, 1 << 17},
                           Bound{"heads", config.heads, 1, config.width},
                           Bound{"positions", config.positions, 1, 1 << 24},
-                          Bound{"vocabulary", config.vocabulary, 2, 1 << 24}};
+                          Bound{"vocabulary", config.vocabulary, 2, 1 << 24},
+                          Bound{"blocks in a unit", config.unit_blocks, 1, config.layers}};
   for (const Bound& bound : bounds) check_bounds(where, bound);
   if (config.width % config.heads != 0) {
     fail(Exit::usage, where + ": " + std::to_string(config.heads) + " heads do not divide width " +
@@ -59,9 +98,21 @@ void check_model(const ModelConfig& config) {
   }
 }
 
+}  // namespace
+
 std::vector<UnitSpec> model_units(const ModelConfig& config) {
-  check_model(config);
-  return config.architecture == Architecture::synthetic ? synthetic_units() : gpt_units(config);
+  check_numbers(config);
+  return frozen(units_of(config), config);
+}
+
+std::vector<bool> frozen_parts(const ModelConfig& config) {
+  const std::vector<UnitSpec> units = model_units(config);
+  std::vector<bool> parts{units.front().frozen};
+  for (int64_t block = 0; block < config.layers; ++block) {
+    parts.push_back(units[static_cast<size_t>(1 + block / config.unit_blocks)].frozen);
+  }
+  parts.push_back(units.back().frozen);
+  return parts;
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, const BatchShape& shape, const Recipe& recipe,

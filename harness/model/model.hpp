@@ -25,20 +25,33 @@ struct ModelConfig {
   int64_t layers = 0, width = 0, heads = 0;
   int64_t positions = 0;  // longest sequence: rows of the position table
   int64_t vocabulary = 0;
+  bool tied = false;                     // the head's weight is the token table
+  int64_t unit_blocks = 1;               // so many blocks form a unit
+  std::vector<std::string> frozen = {};  // names of units that are not trained; of any architecture
 };
 
-// Presets "tiny", "small", "synthetic". Throws (usage) naming what there is.
+// Presets "tiny", "small", "gpt2", "synthetic". Throws (usage) naming what there is.
 ModelConfig model_preset(std::string_view name);
-// Throws (usage) for numbers that make no model (heads not dividing width, …).
+// Throws (usage) for numbers that make no model (heads not dividing width, …), and for frozen units that it
+// does not have, or that leave nothing to train.
 void check_model(const ModelConfig& config);
 
-// Units in forward order: embeddings, block.0 …, head (gpt).
+// Units in forward order: embeddings, block.0 …, head (gpt); where several blocks form a unit, blocks.0-3 ….
 std::vector<UnitSpec> model_units(const ModelConfig& config);
+
+// Of a GPT, which parts are frozen: embeddings, every block, head.
+std::vector<bool> frozen_parts(const ModelConfig& config);
 
 struct BatchShape {
   int64_t batch = 1;     // sequences in a micro-batch
   int64_t sequence = 0;  // tokens in a sequence
   int64_t rows() const { return batch * sequence; }
+};
+
+// Views of what a use reads or writes: the unit's own, and the unit's that it borrows, where it borrows one.
+struct UnitViews {
+  View own, borrowed;
+  UnitViews(View own_view, View borrowed_view = {}) : own(own_view), borrowed(borrowed_view) {}  // NOLINT
 };
 
 class Model {
@@ -52,10 +65,12 @@ class Model {
   virtual void begin(int step, int number, const MicroBatch& tokens) = 0;
   // Uses of one micro-batch, in the order of layout/uses.hpp. weights: the unit's parameters, at least its
   // logical length, of the recipe's type, in tensor order.
-  virtual void forward(int unit, View weights) = 0;
-  // grads: the same shape, of the recipe's gradient type; its logical elements are overwritten with this
-  // micro-batch's gradient of its mean token loss, rounded once to that type. Padding is left alone.
-  virtual void backward(int unit, View weights, View grads) = 0;
+  virtual void forward(int unit, const UnitViews& weights) = 0;
+  // grads: the same shape, of the recipe's gradient type, empty where a unit is frozen; its logical elements
+  // are overwritten with this micro-batch's gradient of its mean token loss, rounded once to that type.
+  // Padding is left alone. Of a borrowed unit, the borrower writes the gradient of the tensor that it reads;
+  // the unit's own backward adds to it, and writes the rest.
+  virtual void backward(int unit, const UnitViews& weights, const UnitViews& grads) = 0;
   // Mean token loss of the micro-batch; valid once the last unit's forward is done.
   virtual float loss() const = 0;
 };

@@ -19,13 +19,14 @@ class Synthetic final : public Model {
     number_ = number;
   }
 
-  void forward(int unit, View weights) override { check(unit, weights, recipe_.params); }
+  void forward(int unit, const UnitViews& weights) override { check(unit, weights.own, recipe_.params); }
 
-  void backward(int unit, View weights, View grads) override {
-    check(unit, weights, recipe_.params);
-    check(unit, grads, recipe_.grads);
+  void backward(int unit, const UnitViews& weights, const UnitViews& grads) override {
+    check(unit, weights.own, recipe_.params);
+    if (grads.own.empty()) return;
+    check(unit, grads.own, recipe_.grads);
     const UnitLayout& u = layout_.unit(unit);
-    kernels_.run(kernels::SyntheticGradient{.grads = grads.part({{0}, u.length}),
+    kernels_.run(kernels::SyntheticGradient{.grads = grads.own.part({{0}, u.length}),
                                             .key = synthetic_key(seed_, step_, number_),
                                             .first = u.logical_begin.n});
   }

@@ -137,7 +137,7 @@ std::string exact_sent(const PlanExact& exact) {
   table.add("total", [](const theory::ExactRow& row) { return fmt::format("{}", sent_in_all(row).bytes.n); });
   table.add("messages",
             [](const theory::ExactRow& row) { return fmt::format("{}", sent_in_all(row).messages); });
-  table.add("passes", [](const theory::ExactRow& row) { return fmt::format("{}", row.passes.all()); });
+  table.add("passes", [](const theory::ExactRow& row) { return fmt::format("{:.3g}", row.passes); });
   return table.text();
 }
 

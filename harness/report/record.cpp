@@ -1,4 +1,4 @@
-// Records as JSON Lines. The only file that knows the JSON library.
+// Records as JSON Lines. The only file that writes JSON.
 #include "harness/report/record.hpp"
 
 #include <unistd.h>
@@ -46,9 +46,13 @@ Json config_json(const RunSettings& s) {
   json["width"] = s.width;
   json["heads"] = s.heads;
   json["vocabulary"] = s.vocabulary;
+  json["tied"] = s.tied;
+  json["unit_blocks"] = s.unit_blocks;
+  json["frozen"] = s.frozen;
   json["data"] = s.data;
   json["data_hash"] = s.data_hash;
   json["ranks"] = s.ranks;
+  json["nodes"] = s.nodes;
   json["transport"] = s.transport;
   json["algorithm"] = s.algorithm;
   json["threads"] = s.threads;
@@ -68,6 +72,7 @@ Json config_json(const RunSettings& s) {
   json["seed"] = s.seed;
   json["bucket_bytes"] = s.bucket_bytes == 0 ? Json(nullptr) : Json(s.bucket_bytes);
   json["prefetch"] = s.prefetch;
+  json["keep"] = s.keep;
   json["overlap"] = s.overlap;
   json["timeout_s"] = s.timeout_s;
   return json;
@@ -117,7 +122,7 @@ void add_verdicts(Json& json, const StageResult& stage) {
   json["verdicts"] = verdicts_json(stage);
 }
 
-void add_numbers(Json& json, const StageResult& stage) {
+void add_numbers(Json& json, const StageResult& stage, int nodes) {
   const double rate = tokens_per_s(stage);
   const bool ran = stage.steps_done > 0;
   json["steps_done"] = stage.steps_done;
@@ -130,6 +135,7 @@ void add_numbers(Json& json, const StageResult& stage) {
   json["sent_bytes"] = ran ? Json(stage.sent_per_step.n) : Json(nullptr);
   json["sent_by_purpose_bytes"] =
       beside_json(kPurposes, stage.sent_by_purpose, stage.predicted_by_purpose, "sent");
+  json["crossing_bytes"] = ran && nodes > 1 ? Json(stage.crossing.n) : Json(nullptr);
   json["passes"] = ran ? Json(stage.passes) : Json(nullptr);
   json["losses"] = stage.losses;
   json["hash"] = ran && !stage.refuted() ? hash_or_null(stage.hash) : Json(nullptr);
@@ -201,7 +207,7 @@ Json exact_json(const PlanExact& exact) {
     stage["held_at_peak_bytes"] = held_json(row.at_peak);
     stage["peak_bytes"] = theory::total(row.at_peak).n;
     stage["sent_by_purpose"] = sent_json(row.sent);
-    stage["passes"] = row.passes.all();
+    stage["passes"] = row.passes;
   }
   return json;
 }
@@ -256,7 +262,7 @@ Record::Record(const RunResult& run, const StageResult& stage) {
   json["stage"] = stage.stage;
   add_verdicts(json, stage);
   json["injected"] = text_or_null(run.settings.injected);
-  add_numbers(json, stage);
+  add_numbers(json, stage, run.settings.nodes);
   json["config"] = config_json(run.settings);
   json["machine"] = host_json(run.settings);
   line_ = line_of(json);

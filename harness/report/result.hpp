@@ -25,6 +25,7 @@ struct StageResult {
   int64_t tokens_per_step = 0;
   Bytes peak;           // largest step peak over ranks
   Bytes sent_per_step;  // largest over ranks, last step: payload of every purpose
+  Bytes crossing;       // of it, to ranks on other nodes
   double passes = 0.0;  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
                         // recipe's parameter or gradient; 0 at N = 1
   std::map<Category, Bytes> held_at_peak, predicted_at_peak;       // of the rank with the largest peak
@@ -50,6 +51,11 @@ struct RunSettings {
   std::string version, contract = "repro-1";
   std::string model, data, data_hash, recipe, transport, algorithm, optimizer = "adamw", device = "cpu";
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
+  bool tied = false;
+  int64_t unit_blocks = 1;
+  std::vector<std::string> frozen;  // units
+  int keep = 0;
+  int nodes = 1;
   int ranks = 1, threads = 1, steps = 0, micro_batches = 0;
   int64_t micro_batch_size = 0, sequence = 0;
   int64_t bucket_bytes = 0;  // 0: a unit at once

@@ -74,6 +74,11 @@ std::string header(const RunSettings& s) {
   std::string text =
       fmt::format("zeroproof {}: {}, {} parameters, {} rank{} ({}), {}", s.version, s.model,
                   with_commas(s.parameters), s.ranks, s.ranks == 1 ? "" : "s", s.transport, s.algorithm);
+  if (s.nodes > 1) text += fmt::format(", {} nodes", s.nodes);
+  if (s.tied) text += ", tied";
+  if (s.unit_blocks > 1) text += fmt::format(", {} blocks a unit", s.unit_blocks);
+  if (!s.frozen.empty()) text += fmt::format(", frozen: {}", fmt::join(s.frozen, " "));
+  if (s.keep > 0) text += fmt::format(", zero3 keeps {} units", s.keep);
   text = paragraph("", text);
   const std::string tokens =
       s.sequence > 0 ? fmt::format(" of {} x {} tokens", s.micro_batch_size, s.sequence) : "";
@@ -82,6 +87,17 @@ std::string header(const RunSettings& s) {
                                     s.seed, s.data));
   if (!s.injected.empty()) text += paragraph("INJECTED ", s.injected);
   return text + "\n";
+}
+
+// Where ranks are on several nodes: what leaves a node.
+std::string crossing(const RunResult& run) {
+  if (run.settings.nodes < 2) return "";
+  std::vector<std::string> parts;
+  for (const StageResult& stage : run.stages) {
+    if (stage.steps_done > 0)
+      parts.push_back(fmt::format("{} {:.3f}", stage.stage, static_cast<double>(stage.crossing.n) / 1e6));
+  }
+  return paragraph("", fmt::format("sent to other nodes, MB: {}", fmt::join(parts, ", ")));
 }
 
 // The hashes of the stages that were not refuted, and of the references: one line for every distinct hash,
@@ -145,7 +161,7 @@ std::string verdict_table(const RunResult& run) {
   return header(run.settings) + fitted_table(run) +
          "step: median, slowest rank; peak, sent: largest over ranks, per step (MiB = 2^20 B, MB = 10^6 "
          "B)\n" +
-         hashes(run) + evidence(run) + "\n" + outcome(run);
+         crossing(run) + hashes(run) + evidence(run) + "\n" + outcome(run);
 }
 
 }  // namespace zp

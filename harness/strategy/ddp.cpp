@@ -19,9 +19,10 @@ class Ddp final : public Strategy {
   void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
   void before_forward(int) override {}
   void after_forward(int) override {}
-  void before_backward(int) override {}
+  void before_backward(int unit) override { sums_.before_backward(unit); }
 
   void after_backward(int unit) override {
+    if (rig_.layout.unit(unit).frozen) return;
     sums_.add(unit, 1.0F);
     if (!sums_.is_last_micro_step()) return;
     reductions_.all_reduce(unit, sums_.sum().all(unit),
@@ -35,7 +36,7 @@ class Ddp final : public Strategy {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       optimizer_.update(unit, sums_.sum().all(unit), params_.all(unit));
     }
     return norm;

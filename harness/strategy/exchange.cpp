@@ -11,54 +11,74 @@ bool overlaps(const Rig& rig) { return rig.training.schedule.overlap == Overlap:
 
 // ---- Gathered
 
-Gathered::Gathered(Rig& rig, const UnitState& slices, Keep keep)
-    : rig_(rig), slices_(slices), keep_(keep), uses_(uses(rig.layout)) {
-  slots_.resize(kept() ? static_cast<size_t>(rig.layout.unit_count()) : uses_.size());
+Gathered::Gathered(Rig& rig, const UnitState& slices, int keep)
+    : rig_(rig), slices_(slices), uses_(uses(rig.layout)) {
+  for (size_t use = 0; use < uses_.size(); ++use) {
+    for (const int unit : read_by(rig.layout, uses_[use].unit)) {
+      plan(unit, use, unit >= rig.layout.unit_count() - keep);
+    }
+  }
+}
+
+void Gathered::plan(int unit, size_t use, bool kept) {
+  for (Slot& slot : slots_) {
+    if (!kept || slot.unit != unit) continue;
+    slot.last = use;
+    return;
+  }
+  slots_.push_back({.unit = unit, .first = use, .last = use, .whole = {}, .gather = {}});
 }
 
 void Gathered::begin_micro_step() { use_ = started_ = 0; }
 
-// Kept: forward uses come first, in unit order, so the n-th gather is unit n's.
-size_t Gathered::slot_of(size_t use) const { return kept() ? static_cast<size_t>(uses_[use].unit) : use; }
-
-void Gathered::start(size_t gather) {
-  const int unit = uses_[gather].unit;
-  Slot& slot = slots_[gather];
+void Gathered::start(Slot& slot) {
   require(!slot.whole.held(), "a unit is gathered once at a time");
-  slot.whole =
-      rig_.device.acquire(Category::gathered, rig_.training.recipe.params, rig_.layout.unit(unit).padded);
-  slot.gather = rig_.transport.all_gather({.mine = slices_.mine(unit),
+  slot.whole = rig_.device.acquire(Category::gathered, rig_.training.recipe.params,
+                                   rig_.layout.unit(slot.unit).padded);
+  slot.gather = rig_.transport.all_gather({.mine = slices_.mine(slot.unit),
                                            .whole = slot.whole.all(),
-                                           .cuts = cuts_of(rig_, unit),
-                                           .label = label_of(rig_, Purpose::gather_params, unit)});
+                                           .cuts = cuts_of(rig_, slot.unit),
+                                           .label = label_of(rig_, Purpose::gather_params, slot.unit)});
   if (!overlaps(rig_)) slot.gather.wait();
 }
 
 void Gathered::before(int unit) {
   require(use_ < uses_.size() && uses_[use_].unit == unit, "units are used in the order of the model");
-  const size_t ahead = use_ + 1 + static_cast<size_t>(rig_.training.schedule.prefetch);
-  while (started_ < slots_.size() && started_ < ahead) start(started_++);
-  slots_[slot_of(use_)].gather.wait();
+  const size_t ahead = use_ + static_cast<size_t>(rig_.training.schedule.prefetch);
+  while (started_ < slots_.size() && slots_[started_].first <= ahead) start(slots_[started_++]);
+  for (Slot& slot : slots_) {
+    if (serves(slot)) slot.gather.wait();
+  }
 }
 
 void Gathered::after(int unit) {
   require(uses_[use_].unit == unit, "a use ends before the next begins");
-  if (!kept() || uses_[use_].pass == Pass::backward) slots_[slot_of(use_)].whole.drop();
+  for (Slot& slot : slots_) {
+    if (slot.last == use_) slot.whole.drop();
+  }
   ++use_;
 }
 
-View Gathered::all() const {
-  const Buffer& whole = slots_[slot_of(use_)].whole;
-  require(whole.held(), "a unit is gathered before it is used");
-  return whole.all();
+View Gathered::all(int unit) const {
+  for (const Slot& slot : slots_) {
+    if (slot.unit == unit && serves(slot) && slot.whole.held()) return slot.whole.all();
+  }
+  require(false, "a unit is gathered before it is used");
+  return {};
 }
 
 // ---- LocalGradients
 
 void LocalGradients::acquire(int unit) {
+  for (const int written : read_by(rig_.layout, unit)) acquire_own(written);
+}
+
+// A unit that was borrowed holds the borrower's part already.
+void LocalGradients::acquire_own(int unit) {
+  const UnitLayout& layout = rig_.layout.unit(unit);
   Buffer& whole = wholes_[static_cast<size_t>(unit)];
-  require(!whole.held(), "a unit's gradient is reduced before the next one");
-  whole = rig_.device.acquire(Category::bucket, rig_.training.recipe.grads, rig_.layout.unit(unit).padded);
+  if (layout.frozen || whole.held()) return;
+  whole = rig_.device.acquire(Category::bucket, rig_.training.recipe.grads, layout.padded);
 }
 
 View LocalGradients::whole(int unit) const {

@@ -12,7 +12,8 @@ namespace {
 
 Elements largest(const Rig& rig, Extent extent) {
   Elements most;
-  for (const UnitLayout& unit : rig.layout.units()) {
+  for (const int trained : rig.layout.trained()) {
+    const UnitLayout& unit = rig.layout.unit(trained);
     most = std::max(most, extent == Extent::whole ? unit.padded : unit.slice);
   }
   return most;
@@ -41,8 +42,11 @@ Cuts cuts_of(const Rig& rig, int unit) {
 // ---- UnitState
 
 UnitState::UnitState(Rig& rig, Category category, Type type, Extent extent) : rig_(rig), extent_(extent) {
-  for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
-    buffers_.push_back(rig.device.acquire(category, type, extent_range(rig, unit, extent).length()));
+  for (const UnitLayout& unit : rig.layout.units()) {
+    const bool has_state = !unit.frozen || category == Category::params;
+    buffers_.push_back(
+        has_state ? rig.device.acquire(category, type, extent_range(rig, unit.index, extent).length())
+                  : Buffer());
   }
 }
 
@@ -62,10 +66,20 @@ GradientSums::GradientSums(Rig& rig, Extent extent) : rig_(rig), extent_(extent)
     buffers_.emplace_back(rig, Category::fold, type, extent);
   }
   if (micro_steps > 1) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
+  borrowed_.resize(static_cast<size_t>(rig.layout.unit_count()));
+}
+
+void GradientSums::before_backward(int unit) {
+  const int borrowed = rig_.layout.unit(unit).borrows;
+  if (!scratch_.held() || borrowed < 0 || rig_.layout.unit(borrowed).frozen) return;
+  borrowed_[static_cast<size_t>(borrowed)] = rig_.device.acquire(
+      Category::fold, rig_.training.recipe.grads, extent_range(rig_, borrowed, extent_).length());
 }
 
 View GradientSums::target(int unit) const {
   if (visit_.first) return buffers_[static_cast<size_t>(visit_.target)].all(unit);
+  const Buffer& own = borrowed_[static_cast<size_t>(unit)];
+  if (own.held()) return own.all();
   return scratch_.part({{0}, extent_range(rig_, unit, extent_).length()});
 }
 
@@ -88,6 +102,7 @@ void GradientSums::add(int unit, float divisor) {
     add_into(buffers_[static_cast<size_t>(merge.into)].all(unit),
              buffers_[static_cast<size_t>(merge.from)].all(unit), last && i + 1 == merges ? divisor : 1.0F);
   }
+  borrowed_[static_cast<size_t>(unit)].drop();
 }
 
 void GradientSums::clear_padding(int unit, const View& scratch) {
@@ -133,7 +148,7 @@ void Optimizer::initialise(const UnitState& params) {
     }
     const Range moments = logical_part(unit, extent_range(rig_, unit.index, extent_));
     for (const OptimizerState& state : states_) {
-      if (moments.empty() || state.kind == HashKind::master) continue;
+      if (moments.empty() || state.kind == HashKind::master || unit.frozen) continue;
       kernels::Initialize zeros;
       zeros.x = state.values.all(unit.index).part(moments);
       rig_.kernels.run(zeros);
@@ -155,10 +170,11 @@ void Optimizer::fill(const UnitLayout& unit, Range covered, const View& into) {
 
 void Optimizer::fill_with_master(const UnitLayout& unit, const UnitState& params) {
   const View master = state(HashKind::master, unit.index);
-  fill(unit, extent_range(rig_, unit.index, extent_), master);
-  // Parameters that lie outside the optimizer's extent get their values through a passing fp32 image.
+  if (!unit.frozen) fill(unit, extent_range(rig_, unit.index, extent_), master);
+  // Frozen parameters, and those that lie outside the optimizer's extent, get their values through a passing
+  // fp32 image.
   const Range range = extent_range(rig_, unit.index, params.extent());
-  const bool own_master = params.extent() == extent_;
+  const bool own_master = params.extent() == extent_ && !unit.frozen;
   const Buffer image =
       own_master ? Buffer() : rig_.device.acquire(Category::workspace, Type::f32, range.length());
   if (!own_master) fill(unit, range, image.all());
@@ -206,10 +222,10 @@ GradientNorm::GradientNorm(Rig& rig) : rig_(rig) {
 
 double GradientNorm::operator()(const UnitState& sums) {
   ExactSum mine;
-  for (const UnitLayout& unit : rig_.layout.units()) {
-    const Range logical = logical_part(unit, extent_range(rig_, unit.index, Extent::slice));
+  for (const int unit : rig_.layout.trained()) {
+    const Range logical = logical_part(rig_.layout.unit(unit), extent_range(rig_, unit, Extent::slice));
     if (logical.empty()) continue;
-    rig_.kernels.run(kernels::SquareSum{.grads = sums.mine(unit.index).part(logical), .sum = &mine});
+    rig_.kernels.run(kernels::SquareSum{.grads = sums.mine(unit).part(logical), .sum = &mine});
   }
   const int64_t at = 6 * int64_t{rig_.transport.place()};
   const View slot = limbs_.part({{at}, {at + 6}});
@@ -234,6 +250,7 @@ double GradientNorm::operator()(const UnitState& sums) {
 
 void append_mine(std::vector<StateRun>& runs, const Rig& rig, HashKind kind, const UnitState& state) {
   for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
+    if (!state.holds(unit)) continue;
     runs.push_back({.kind = kind,
                     .unit = unit,
                     .in_unit = extent_range(rig, unit, Extent::slice),
@@ -243,6 +260,7 @@ void append_mine(std::vector<StateRun>& runs, const Rig& rig, HashKind kind, con
 
 void append_whole(std::vector<StateRun>& runs, const Rig& rig, HashKind kind, const UnitState& state) {
   for (int unit = 0; unit < rig.layout.unit_count(); ++unit) {
+    if (!state.holds(unit)) continue;
     runs.push_back({.kind = kind,
                     .unit = unit,
                     .in_unit = extent_range(rig, unit, Extent::whole),

@@ -19,10 +19,12 @@ Range extent_range(const Rig& rig, int unit, Extent extent);
 Label label_of(const Rig& rig, Purpose purpose, int unit);
 Cuts cuts_of(const Rig& rig, int unit);
 
-// One buffer per unit, held from construction to end.
+// One buffer per unit, held from construction to end. Frozen units have parameters only: of other categories
+// nothing is held.
 class UnitState {
  public:
   UnitState(Rig& rig, Category category, Type type, Extent extent);
+  bool holds(int unit) const { return buffers_[static_cast<size_t>(unit)].held(); }
   View all(int unit) const { return buffers_[static_cast<size_t>(unit)].all(); }
   // The own slice, wherever it lies.
   View mine(int unit) const;
@@ -42,6 +44,9 @@ class GradientSums {
   GradientSums(Rig& rig, Extent extent);
 
   void begin_micro_step(const Visit& visit) { visit_ = visit; }
+  // Whole units: the scratch serves one unit at a time, so one that `unit` borrows needs its own, until its
+  // gradient is added.
+  void before_backward(int unit);
   bool is_last_micro_step() const { return visit_.element == last_element_; }
   // Where this micro-step's value of `unit` is to be put.
   View target(int unit) const;
@@ -63,6 +68,7 @@ class GradientSums {
   int last_element_ = 0;
   std::vector<UnitState> buffers_;  // 0: the gradient itself
   Buffer scratch_;                  // of the largest unit; only where A ≥ 2
+  std::vector<Buffer> borrowed_;    // by unit: scratch of its own
   Extent extent_;
 };
 
@@ -113,49 +119,51 @@ class GradientNorm {
   Buffer limbs_;  // 6 int64 per place
 };
 
-enum class Keep { no, until_backward };
-
 // Whole parameters gathered from slices, use by use; gathers run ahead by as many uses as the schedule says,
 // within one micro-step.
 class Gathered {
  public:
-  // Keep::until_backward: gathers for forward only, and holds each unit until its backward is over.
-  Gathered(Rig& rig, const UnitState& slices, Keep keep);
+  // The last `keep` units are gathered once, for their first use, and held until their last one is over.
+  Gathered(Rig& rig, const UnitState& slices, int keep);
   void begin_micro_step();
   // Before and after the next use in the order of layout/uses.hpp.
   void before(int unit);
   void after(int unit);
-  // The whole of the unit in use.
-  View all() const;
+  // The whole of a unit that the use in progress reads.
+  View all(int unit) const;
 
  private:
+  // One gather, and the first and last use that it serves.
   struct Slot {
+    int unit = 0;
+    size_t first = 0, last = 0;
     Buffer whole;
     Handle gather;
   };
-  bool kept() const { return keep_ == Keep::until_backward; }
-  // Uses of one unit share its gather where it is kept; otherwise every use has its own.
-  size_t slot_of(size_t use) const;
-  void start(size_t gather);
+  bool serves(const Slot& slot) const { return slot.first <= use_ && use_ <= slot.last; }
+  void plan(int unit, size_t use, bool kept);
+  void start(Slot& slot);
 
   Rig& rig_;
   const UnitState& slices_;
-  Keep keep_;
   std::vector<Use> uses_;
-  std::vector<Slot> slots_;
-  size_t use_ = 0;      // the next one, or the one in progress
-  size_t started_ = 0;  // gathers of this micro-step
+  std::vector<Slot> slots_;  // in the order of their first use
+  size_t use_ = 0;           // the next one, or the one in progress
+  size_t started_ = 0;       // gathers of this micro-step
 };
 
-// Whole local gradients of units, each from its backward to the end of its reduction.
+// Whole local gradients of units, each from the first backward that writes it to the end of its reduction.
 class LocalGradients {
  public:
   explicit LocalGradients(Rig& rig) : rig_(rig), wholes_(static_cast<size_t>(rig.layout.unit_count())) {}
+  // What the backward of `unit` writes: its own gradient, and that of the unit it borrows.
   void acquire(int unit);
   View whole(int unit) const;
   void drop(int unit) { wholes_[static_cast<size_t>(unit)].drop(); }
 
  private:
+  void acquire_own(int unit);
+
   Rig& rig_;
   std::vector<Buffer> wholes_;
 };

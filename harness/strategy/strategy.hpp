@@ -47,9 +47,10 @@ class Strategy {
   virtual void after_forward(int unit) = 0;
   virtual void before_backward(int unit) = 0;
   virtual void after_backward(int unit) = 0;
-  // Whole parameters of a unit between a before_ and its after_ hook.
+  // Whole parameters of a unit, or of the one that it borrows, between a before_ and its after_ hook.
   virtual View params(int unit) = 0;
-  // Where a unit's gradient of this micro-step is to be written, between before_backward and after_backward.
+  // Where a trained unit's gradient of this micro-step is to be written, between before_backward and
+  // after_backward of the unit, or of the one that borrows it.
   virtual View grads(int unit) = 0;
   // Returns when every reduction of the step is complete: each rank's slice holds the averaged gradient.
   virtual void finish_reductions() = 0;

@@ -23,9 +23,10 @@ class Zero1 final : public Strategy {
   void begin_micro_step(const Visit& visit) override { sums_.begin_micro_step(visit); }
   void before_forward(int) override {}
   void after_forward(int) override {}
-  void before_backward(int) override {}
+  void before_backward(int unit) override { sums_.before_backward(unit); }
 
   void after_backward(int unit) override {
+    if (rig_.layout.unit(unit).frozen) return;
     sums_.add(unit, 1.0F);
     if (sums_.is_last_micro_step()) reduce(unit);
   }
@@ -37,7 +38,7 @@ class Zero1 final : public Strategy {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       optimizer_.update(unit, sums_.sum().mine(unit), params_.mine(unit));
       updated_.gather(unit);
     }

@@ -30,6 +30,7 @@ class Zero2 final : public Strategy {
   void before_backward(int unit) override { locals_.acquire(unit); }
 
   void after_backward(int unit) override {
+    if (rig_.layout.unit(unit).frozen) return;
     reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
   }
 
@@ -40,7 +41,7 @@ class Zero2 final : public Strategy {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       optimizer_.update(unit, sums_.sum().mine(unit), params_.mine(unit));
       updated_.gather(unit);
     }

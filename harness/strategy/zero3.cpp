@@ -1,6 +1,6 @@
 // ZeRO-3: every rank holds its own slice of everything. A unit's parameters are gathered before each use and
-// dropped after it (zero3), or kept from forward to backward (zero3-keep: a pass less, the whole parameters
-// more).
+// dropped after it (zero3), or kept from forward to backward: the last units where so many are asked for, or
+// all of them (zero3-keep: a pass less, the whole parameters more).
 #include "harness/strategy/state.hpp"
 
 namespace zp {
@@ -8,7 +8,7 @@ namespace {
 
 class Zero3 final : public Strategy {
  public:
-  Zero3(Rig& rig, Keep keep)
+  Zero3(Rig& rig, int keep)
       : rig_(rig),
         params_(rig, Category::params, rig.training.recipe.params, Extent::slice),
         gathered_(rig, params_, keep),
@@ -36,18 +36,20 @@ class Zero3 final : public Strategy {
   }
 
   void after_backward(int unit) override {
-    reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
+    if (!rig_.layout.unit(unit).frozen) {
+      reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
+    }
     gathered_.after(unit);
   }
 
-  View params(int) override { return gathered_.all(); }
+  View params(int unit) override { return gathered_.all(unit); }
   View grads(int unit) override { return locals_.whole(unit); }
   void finish_reductions() override { reductions_.finish(); }
 
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       optimizer_.update(unit, sums_.sum().mine(unit), params_.mine(unit));
     }
     return norm;
@@ -76,10 +78,10 @@ class Zero3 final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_zero3(Rig& rig) { return std::make_unique<Zero3>(rig, Keep::no); }
+std::unique_ptr<Strategy> make_zero3(Rig& rig) { return std::make_unique<Zero3>(rig, rig.training.keep); }
 
 std::unique_ptr<Strategy> make_zero3_keep(Rig& rig) {
-  return std::make_unique<Zero3>(rig, Keep::until_backward);
+  return std::make_unique<Zero3>(rig, rig.layout.unit_count());
 }
 
 }  // namespace zp

@@ -25,8 +25,10 @@ struct OptionRow {
 constexpr std::array kVerifyOptions{
     OptionRow{"--ranks", "N", "ranks (default: the launcher's, else 4 threads)"},
     OptionRow{"--stages", "LIST", "all, or of ddp,zero1,zero1-allreduce,zero2,zero3,zero3-keep"},
-    OptionRow{"--model", "NAME", "tiny (default), small, synthetic, or shapes as below"},
-    OptionRow{"--data", "FILE", "text to train on, byte by byte (default: a synthetic corpus)"},
+    OptionRow{"--model", "NAME", "tiny (default), small, gpt2, synthetic, a config.json, or shapes"},
+    OptionRow{"--unit-blocks", "K", "blocks that form one unit (default 1)"},
+    OptionRow{"--freeze", "UNIT,..", "units that are not trained"},
+    OptionRow{"--data", "FILE", "text, byte by byte, or FILE.bin of tokens (default: a synthetic corpus)"},
     OptionRow{"--steps", "N", "optimizer steps (default 3)"},
     OptionRow{"--micro-batches", "M", "of a step, over all ranks (default: a multiple of N, at least 8)"},
     OptionRow{"--micro-batch-size", "N", "sequences in a micro-batch (default 1)"},
@@ -40,6 +42,8 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--algorithm", "NAME", "halving or direct (default: by ranks and recipe)"},
     OptionRow{"--bucket-mb", "X", "most MB (10^6 B) of gradients in one reduction (default: a unit)"},
     OptionRow{"--prefetch", "N", "zero3: units gathered ahead of the one in use (default 0)"},
+    OptionRow{"--keep", "K", "zero3: last units that stay gathered to backward (default 0)"},
+    OptionRow{"--ranks-per-node", "S", "as if on nodes of S ranks (default: found by shared memory)"},
     OptionRow{"--overlap", "on|off", "transfers run beside kernels (default off)"},
     OptionRow{"--threads", "N", "kernel threads per rank (default: cores / ranks on this host)"},
     OptionRow{"--timeout", "S", "deadline of every wait, seconds (default 60)"},
@@ -50,7 +54,10 @@ constexpr std::array kVerifyOptions{
 
 constexpr std::array kPlanOptions{
     OptionRow{"--params", "X", "parameters, such as 7e9; or"},
-    OptionRow{"--model", "NAME", "a model's exact shapes: tiny, small, synthetic, or shapes as below"},
+    OptionRow{"--model", "NAME", "exact shapes: tiny, small, gpt2, synthetic, a config.json, or shapes"},
+    OptionRow{"--unit-blocks", "K", "with --model: blocks that form one unit (default 1)"},
+    OptionRow{"--freeze", "UNIT,..", "with --model: units that are not trained"},
+    OptionRow{"--keep", "K", "with --model, zero3: last units that stay gathered (default 0)"},
     OptionRow{"--ranks", "N", "ranks (required)"},
     OptionRow{"--recipe", "NAME", "bf16-fp32grad (default), bf16 or fp32"},
     OptionRow{"--micro-steps", "A", "micro-batches of a rank in a step (default 1)"},
@@ -70,6 +77,7 @@ void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
+  app.add_flag("--tied")->description("the head's weight is the token table (gpt2 is so by itself)");
   app.add_flag("--overwrite")->description("let --out replace a file that exists");
   app.allow_extras();
 }
@@ -109,7 +117,8 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   add_options(*verify, kVerifyOptions);
   add_options(*plan, kPlanOptions);
   app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
-  const std::string shapes = "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256\n";
+  const std::string shapes =
+      "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes\n";
   verify->footer(shapes +
                  "Faults: bitflip skip-gather double-average extra-message keep-gradients extra-compute\n"
                  "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "harness/report/environment.hpp"
+#include "harness/suite/model_options.hpp"
 #include "harness/theory/memory.hpp"
 
 namespace zp {
@@ -38,6 +39,7 @@ Training training_of(const VerifyOptions& options, int world) {
   training.beta2 = options.beta2;
   training.weight_decay = options.weight_decay;
   training.schedule = options.schedule;
+  training.keep = options.keep;
   return training;
 }
 
@@ -74,6 +76,10 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.width = job.model.width;
   s.heads = job.model.heads;
   s.vocabulary = job.model.vocabulary;
+  s.tied = job.model.tied;
+  s.unit_blocks = job.model.unit_blocks;
+  s.frozen = job.model.frozen;
+  s.keep = job.training.keep;
   s.ranks = job.world;
   s.threads = job.threads;
   s.steps = job.steps;
@@ -218,10 +224,13 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   }
   check_model(options.model);
   job.model = options.model;
+  job.ranks_per_node = options.ranks_per_node;
   job.shape = shape_of(options);
   if (job.model.architecture == Architecture::gpt) {
     job.corpus = options.data.empty()
                      ? Corpus::synthetic(options.seed, kSyntheticCorpusLength, job.model.vocabulary)
+                 : is_token_file(options.data)
+                     ? Corpus::from_token_file(options.data, job.shape.rows(), job.model.vocabulary)
                      : Corpus::from_file(options.data, job.shape.rows());
   }
   if (options.stages.empty()) {
@@ -250,11 +259,13 @@ std::string agreement_of(const Job& job) {
       "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, seed {}, clip {}, lr {}, "
       "betas {} {}, "
       "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, kernel threads asked "
-      "for {}, injected '{}', stages",
+      "for {}, injected '{}', tied {}, {} blocks a unit, frozen '{}', keep {}, {} ranks a node asked for, "
+      "stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
       s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
       s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.bucket_bytes,
-      s.prefetch, s.overlap, job.threads_asked, s.injected);
+      s.prefetch, s.overlap, job.threads_asked, s.injected, s.tied, s.unit_blocks, fmt::join(s.frozen, " "),
+      s.keep, job.ranks_per_node);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   return text;
 }

@@ -24,6 +24,7 @@ struct Job {
   int world = 1;
   int threads = 1;            // of kernels, per rank
   int threads_asked = 0;      // as typed; 0: none
+  int ranks_per_node = 0;     // as typed; 0: none
   int reference_threads = 1;  // of kernels, while rank 0 runs the reference
   int steps = 1;
   double timeout_s = 60.0;

@@ -21,7 +21,9 @@ theory::HeldLines constants(const PlanOptions& options, const Recipe& recipe) {
                                .positions = model.positions,
                                .vocabulary = model.vocabulary,
                                .batch = options.micro_batch_size,
-                               .sequence = options.sequence > 0 ? options.sequence : model.positions};
+                               .sequence = options.sequence > 0 ? options.sequence : model.positions,
+                               .tied = model.tied,
+                               .frozen = frozen_parts(model)};
   return theory::gpt_constants(shape, recipe, options.threads);
 }
 
@@ -30,6 +32,7 @@ PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {
   const Layout layout(model_units(model), options.ranks);
   Training training;
   training.recipe = recipe;
+  training.keep = options.keep;
   training.batching = {.world = options.ranks, .micro_batches = options.ranks * options.micro_steps};
   PlanExact exact;
   exact.model = model.name;

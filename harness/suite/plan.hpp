@@ -20,6 +20,7 @@ struct PlanOptions {
   int ranks = 1;
   std::string recipe = "bf16-fp32grad";
   int micro_steps = 1;                 // A
+  int keep = 0;                        // with a model, zero3: units kept from forward to backward
   int64_t micro_batch_size = 1;        // with a model: what activations are counted for
   int64_t sequence = 0;                // 0: the model's positions
   std::optional<Algorithm> algorithm;  // none: default_algorithm()

@@ -23,7 +23,9 @@ theory::GptShape shape_of(const StageRun& run) {
           .positions = run.model.positions,
           .vocabulary = run.model.vocabulary,
           .batch = run.shape.batch,
-          .sequence = run.shape.sequence};
+          .sequence = run.shape.sequence,
+          .tied = run.model.tied,
+          .frozen = frozen_parts(run.model)};
 }
 
 // Largest total of a rank at the step's peak.
@@ -69,6 +71,11 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
       theory::held_per_step(facts.stage, *facts.layout, run.training, facts.algorithm, facts.constant)
           .at(Point::step_peak);
   result.sent_per_step = all_sent(*std::ranges::max_element(ranks, {}, all_sent));
+  result.crossing = {};
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Places& places = trainer.layout().places();
+    result.crossing = std::max(result.crossing, crossing_bytes(ranks[rank], places, static_cast<int>(rank)));
+  }
   result.passes = passes_of(ranks.front(), trainer.layout(), run.training.recipe);
   result.sent_by_purpose.clear();
   for (const auto& [purpose, peers] : ranks.front().sent) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "harness/suite/inject.hpp"
+#include "harness/suite/model_options.hpp"
 #include "harness/suite/number_text.hpp"
 #include "harness/suite/stages.hpp"
 #include "harness/transport/transport.hpp"
@@ -25,47 +26,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 24;
 constexpr double kMostPlanned = 1e13;       // parameters
 constexpr double kMostPlannedExact = 1e11;  // with the columns of the exact tables
 constexpr double kLongestTimeout_s = 86'400;
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
-// layers=2,width=48,heads=3,positions=32,vocabulary=256
-ModelConfig model_from_shapes(const std::string& text) {
-  ModelConfig model;
-  model.name = text;
-  std::map<std::string, int64_t*> wanted{{"layers", &model.layers},
-                                         {"width", &model.width},
-                                         {"heads", &model.heads},
-                                         {"positions", &model.positions},
-                                         {"vocabulary", &model.vocabulary}};
-  for (const std::string& part : split(text)) {
-    const size_t equals = part.find('=');
-    const std::string key = part.substr(0, equals);
-    const auto found = wanted.find(key);
-    if (equals == std::string::npos || found == wanted.end()) {
-      fail(Exit::usage, fmt::format("--model '{}': '{}' must be one of layers, width, heads, positions and "
-                                    "vocabulary, each once and with a value",
-                                    text, part));
-    }
-    *found->second = whole_number("--model: " + key, part.substr(equals + 1), 1, kMostTokens);
-    wanted.erase(found);
-  }
-  if (!wanted.empty()) fail(Exit::usage, fmt::format("--model '{}': lacks {}", text, wanted.begin()->first));
-  return model;
-}
-
-ModelConfig model_of(const std::string& text) {
-  ModelConfig model = text.find('=') == std::string::npos ? model_preset(text) : model_from_shapes(text);
-  check_model(model);
-  return model;
-}
+constexpr int kMostUnits = 1000;
 
 void read_sequence(const Typed& typed, const ModelConfig& model, int64_t& sequence) {
   typed.whole("--seq", sequence, 1, kMostTokens);
@@ -154,6 +115,15 @@ void read_ranks(const Typed& typed, const Launch& launch, VerifyOptions& options
   }
 }
 
+void read_nodes(const Typed& typed, VerifyOptions& options) {
+  typed.whole("--ranks-per-node", options.ranks_per_node, 1, kMostRanks);
+  const int each = options.ranks_per_node;
+  if (each > 0 && options.ranks % each != 0) {
+    fail(Exit::usage, fmt::format("--ranks-per-node {}: does not divide {} ranks; nodes hold equally many",
+                                  each, options.ranks));
+  }
+}
+
 void read_micro_batches(const Typed& typed, VerifyOptions& options) {
   typed.whole("--micro-batches", options.micro_batches, 1, kMostMicroBatches);
   const int ranks = options.ranks;
@@ -172,11 +142,12 @@ void read_data(const Typed& typed, VerifyOptions& options) {
   if (options.model.architecture == Architecture::synthetic) {
     fail(Exit::usage, "--data " + *path + ": the synthetic model reads no data; leave it out");
   }
+  options.data = *path;
+  if (is_token_file(*path)) return;
   if (options.model.vocabulary < 256) {
     fail(Exit::usage, fmt::format("--data {}: bytes need a vocabulary of 256, and model {} has {}", *path,
                                   options.model.name, options.model.vocabulary));
   }
-  options.data = *path;
 }
 
 void read_training(const Typed& typed, VerifyOptions& options) {
@@ -199,7 +170,7 @@ void read_schedule(const Typed& typed, Schedule& schedule) {
   double bucket_mb = 0.0;
   typed.real("--bucket-mb", bucket_mb, 0, 1e6, Least::excluded);
   schedule.bucket = {std::llround(bucket_mb * 1e6)};
-  typed.whole("--prefetch", schedule.prefetch, 0, 1000);
+  typed.whole("--prefetch", schedule.prefetch, 0, kMostUnits);
   if (const auto text = typed.value("--overlap")) {
     if (*text != "on" && *text != "off") fail(Exit::usage, "--overlap '" + *text + "': must be on or off");
     schedule.overlap = *text == "on" ? Overlap::on : Overlap::off;
@@ -212,7 +183,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   VerifyOptions options;
   read_ranks(typed, launch, options);
   options.stages = stages_of(typed.value("--stages"));
-  options.model = model_of(typed.value("--model").value_or("tiny"));
+  options.model = model_of(typed, "tiny");
   read_data(typed, options);
   read_micro_batches(typed, options);
   read_sequence(typed, options.model, options.sequence);
@@ -220,6 +191,8 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
   read_schedule(typed, options.schedule);
+  typed.whole("--keep", options.keep, 0, kMostUnits);
+  read_nodes(typed, options);
   typed.whole("--threads", options.threads, 1, kMostThreads);
   typed.real("--timeout", options.timeout_s, 0, kLongestTimeout_s, Least::excluded);
   options.inject = typed.all("--inject");
@@ -241,15 +214,17 @@ PlanOptions plan_options(const Typed& typed) {
   read_recipe(typed, options.recipe);
   typed.whole("--micro-steps", options.micro_steps, 1, kMostMicroBatches);
   options.algorithm = algorithm_of(typed, options.ranks);
-  for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm"}) {
-    if (sized && typed.value(name))
+  for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm", "--keep",
+                                 "--tied", "--unit-blocks", "--freeze"}) {
+    if (sized && typed.given(name))
       fail(Exit::usage, name + ": is for --model; --params alone has no shapes");
   }
   if (model) {
-    options.model = model_of(*model);
+    options.model = model_of(typed, *model);
     typed.whole("--micro-batch-size", options.micro_batch_size, 1, 1 << 20);
     read_sequence(typed, *options.model, options.sequence);
     typed.whole("--threads", options.threads, 1, kMostThreads);
+    typed.whole("--keep", options.keep, 0, kMostUnits);
     const auto parameters = static_cast<double>(Layout(model_units(*options.model), 1).parameters().n);
     if (parameters > kMostPlannedExact) {
       fail(Exit::usage,
@@ -259,6 +234,16 @@ PlanOptions plan_options(const Typed& typed) {
   }
   read_out(typed, options.out, options.existing);
   return options;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return parts;
 }
 
 std::optional<std::string> Typed::value(const std::string& name) const {

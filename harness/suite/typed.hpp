@@ -11,6 +11,9 @@
 
 namespace zp {
 
+// The parts of a text between commas.
+std::vector<std::string> split(const std::string& text);
+
 // What was typed for each option ("--ranks"); options not given are absent.
 class Typed {
  public:

@@ -58,6 +58,17 @@ int least_threads(int mine, Control& control) {
   return least;
 }
 
+// Ranks of one node stand furthest apart. Nodes are as the user says, or as memory is shared.
+Places places_on_nodes(const Job& job, Endpoint& endpoint) {
+  std::vector<int> node_of;
+  for (const std::string& text : endpoint.control->all_gather(std::to_string(endpoint.first_of_node)))
+    node_of.push_back(std::stoi(text));
+  for (size_t rank = 0; job.ranks_per_node > 0 && rank < node_of.size(); ++rank) {
+    node_of[rank] = static_cast<int>(rank) / job.ranks_per_node;
+  }
+  return Places::by_node(node_of);
+}
+
 // Lowest code of the refuted claims.
 Exit exit_of(const std::vector<StageResult>& stages) {
   Exit exit = Exit::pass;
@@ -82,8 +93,10 @@ class Verification {
     Control& control = *endpoint.control;
     if (const auto problem = disagreement(job_, control)) return *problem;
     threads_ = least_threads(job_.threads, control);
+    places_ = places_on_nodes(job_, endpoint);
     const bool first = control.rank() == 0;
     if (first) result_.settings.threads = threads_;
+    if (first) result_.settings.nodes = places_.nodes();
     Progress progress(first ? Progress::Display::automatic : Progress::Display::off);
     const std::vector<ReferenceRun> references = run_references(control, progress);
     for (size_t i = 0; i < job_.rows.size(); ++i) {
@@ -120,6 +133,7 @@ class Verification {
     const Arithmetic arithmetic = job_.arithmetic_of(row);
     StageRun run = job_.stage_run(row);
     run.kernels.threads = threads_;
+    run.collectives.places = places_;
     run.reference = &reference_of(references, arithmetic).steps;
     run.progress = progress;
     run.replay = [this, &arithmetic, &endpoint](int step, HashKind kind, int tensor) {
@@ -157,7 +171,8 @@ class Verification {
   const VerifyOptions& options_;
   const Job& job_;
   RunResult& result_;
-  int threads_ = 1;    // of kernels, the same on every rank
+  int threads_ = 1;  // of kernels, the same on every rank
+  Places places_;
   FiredCounts fired_;  // of this rank
 };
 

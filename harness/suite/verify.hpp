@@ -17,6 +17,7 @@
 namespace zp {
 
 struct VerifyOptions {
+  int ranks_per_node = 0;           // 0: nodes are found by shared memory
   int ranks = 0;                    // 0: not given (the launcher's, else kDefaultRanks)
   std::vector<std::string> stages;  // names, in the order asked for; empty: all
   ModelConfig model;                // shapes of a preset, or as given
@@ -32,6 +33,7 @@ struct VerifyOptions {
   std::string transport;               // "": mpi under a launcher, else threads
   std::optional<Algorithm> algorithm;  // none: default_algorithm()
   Schedule schedule;
+  int keep = 0;     // zero3: units that stay gathered from forward to backward
   int threads = 0;  // of kernels, per rank; 0: cores / local ranks, at least 1
   double timeout_s = 60.0;
   uint64_t seed = 1;

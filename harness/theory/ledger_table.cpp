@@ -69,7 +69,12 @@ std::vector<ExactRow> exact_table(std::span<const Stage> stages, const Layout& l
     row.sent = sent_per_step(stage, layout, training, algorithm, layout.places().rank_at.front());
     row.sent_params = of_purpose(row.sent, Purpose::gather_params);
     row.sent_grads = of_purpose(row.sent, Purpose::reduce_grads);
-    row.passes = passes(stage, training.batching.micro_steps());
+    const auto in_passes = [&](Bytes bytes, Type type) {
+      const int64_t pass = (layout.slices() * size_of(type)).n * (layout.world() - 1);
+      return pass == 0 ? 0.0 : static_cast<double>(bytes.n) / static_cast<double>(pass);
+    };
+    row.passes =
+        in_passes(row.sent_params, training.recipe.params) + in_passes(row.sent_grads, training.recipe.grads);
     rows.push_back(std::move(row));
   }
   return rows;

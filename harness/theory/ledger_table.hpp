@@ -50,7 +50,7 @@ struct ExactRow {
   HeldLines at_peak;    // at the moment of the largest total
   SentLines sent;       // of the rank at place 0
   Bytes sent_params, sent_grads;
-  Passes passes;
+  double passes = 0;  // of (N-1)/N·S, S of the whole model in the tensor moved; 0 at N = 1
 };
 std::vector<ExactRow> exact_table(std::span<const Stage> stages, const Layout& layout,
                                   const Training& training, Algorithm algorithm, const HeldLines& constant);

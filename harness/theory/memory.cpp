@@ -14,16 +14,25 @@ Elements extent(const Layout& layout, Held held) {
   return held == Held::whole ? layout.padded() : layout.slices();
 }
 
+// Of the units that are trained.
+Elements trained_extent(const Layout& layout, Held held) {
+  Elements sum;
+  for (const int unit : layout.trained())
+    sum += held == Held::whole ? layout.unit(unit).padded : layout.unit(unit).slice;
+  return sum;
+}
+
 // Buffers of the fold over A micro-steps: the sums that wait, and one unit's newest term (design 3.4).
 Bytes fold_bytes(const Stage& stage, const Layout& layout, const Training& training) {
   const int micro_steps = training.batching.micro_steps();
   if (micro_steps < 2) return {0};
   const Bytes each = size_of(training.recipe.grads);
   Elements largest;
-  for (const UnitLayout& unit : layout.units()) {
+  for (const int trained : layout.trained()) {
+    const UnitLayout& unit = layout.unit(trained);
     largest = std::max(largest, stage.grads == Held::whole ? unit.padded : unit.slice);
   }
-  return extent(layout, stage.grads) * each * extra_fold_buffers(micro_steps) + largest * each;
+  return trained_extent(layout, stage.grads) * each * extra_fold_buffers(micro_steps) + largest * each;
 }
 
 // Losses and norms of all ranks, gathered in place.
@@ -47,40 +56,71 @@ HeldLines standing(const Stage& stage, const Layout& layout, const Training& tra
   const Bytes optimizer = size_of(Type::f32) * optimizer_words(recipe);
   HeldLines lines = constant;
   set(lines, Category::params, extent(layout, stage.params) * size_of(recipe.params));
-  set(lines, Category::grads, extent(layout, stage.grads) * size_of(recipe.grads));
-  set(lines, Category::optimizer, extent(layout, stage.optimizer) * optimizer);
+  set(lines, Category::grads, trained_extent(layout, stage.grads) * size_of(recipe.grads));
+  set(lines, Category::optimizer, trained_extent(layout, stage.optimizer) * optimizer);
   set(lines, Category::fold, fold_bytes(stage, layout, training));
   set(lines, Category::transport, kReceivePiece * kReceivePieces * active_peers(algorithm, layout.world()));
   set(lines, Category::scalars, scalar_bytes(layout, training));
   return lines;
 }
 
-// Whole parameters that are gathered during uses `from` to before `to` of a micro-step. zero3 holds the units
-// of these uses; zero3-keep holds in forward all units so far, and in backward those whose own backward is
-// still to come.
-Elements gathered_at(const Stage& stage, const Layout& layout, size_t from, size_t to) {
-  const std::vector<Use> list = uses(layout);
-  Elements held;
-  if (stage.gather == Gather::every_use) {
-    for (size_t use = from; use < std::min(to, list.size()); ++use)
-      held += layout.unit(list[use].unit).padded;
+// A buffer that a micro-step acquires: held from before use `from` to after use `to`; number_of_uses where it
+// outlives the last one.
+struct Passing {
+  Category category = Category::gathered;
+  Bytes bytes;
+  size_t from = 0, to = 0;
+};
+
+// Gathers run ahead by as many uses as the schedule says.
+void add_gathered(std::vector<Passing>& list, const Stage& stage, const Layout& layout,
+                  const Training& training) {
+  const auto ahead = static_cast<size_t>(training.schedule.prefetch);
+  for (const Gathering& gathering : gatherings(stage, layout, training)) {
+    list.push_back({.category = Category::gathered,
+                    .bytes = layout.unit(gathering.unit).padded * size_of(training.recipe.params),
+                    .from = gathering.use - std::min(gathering.use, ahead),
+                    .to = gathering.last_use});
   }
-  if (stage.gather == Gather::every_forward) {
-    const auto units = static_cast<size_t>(layout.unit_count());
-    const size_t kept = from < units ? std::min(to, units) : 2 * units - from;
-    for (size_t unit = 0; unit < kept; ++unit) held += layout.unit(static_cast<int>(unit)).padded;
-  }
-  return held;
 }
 
-// Whole local gradients while backward use number `use` of a micro-step runs: its own unit's, and with
-// overlap the one whose reduction runs beside it.
-Elements local_gradients_at(const Layout& layout, const Schedule& schedule, size_t use) {
-  const std::vector<Use> list = uses(layout);
-  Elements held = layout.unit(list[use].unit).padded;
-  const bool before_is_backward = list[use - 1].pass == Pass::backward;
-  if (schedule.overlap == Overlap::on && before_is_backward) held += layout.unit(list[use - 1].unit).padded;
-  return held;
+// The first backward use that writes the gradient of `unit`: that of the unit that borrows it, or its own.
+size_t first_writer(const Layout& layout, const std::vector<Use>& list, int unit) {
+  for (size_t use = 0; use < list.size(); ++use) {
+    if (list[use].pass == Pass::forward) continue;
+    const std::vector<int> read = read_by(layout, list[use].unit);
+    if (std::ranges::find(read, unit) != read.end()) return use;
+  }
+  require(false, "a trained unit has a backward");
+  return 0;
+}
+
+// Whole local gradients: until their reduction, which with overlap ends when the next unit's is to begin, or
+// with the step. Where gradients are held whole, only the scratch of a borrowed unit passes.
+void add_gradients(std::vector<Passing>& list, const Stage& stage, const Layout& layout,
+                   const Training& training) {
+  const std::vector<Use> all = uses(layout);
+  const Bytes each = size_of(training.recipe.grads);
+  const bool runs_on = training.schedule.overlap == Overlap::on;
+  size_t next = all.size();  // backward of the unit that is reduced next
+  for (size_t use = all.size(); use-- > 0 && all[use].pass == Pass::backward;) {
+    const UnitLayout& unit = layout.unit(all[use].unit);
+    if (unit.frozen) continue;
+    const size_t from = first_writer(layout, all, unit.index);
+    if (stage.grads == Held::slice) {
+      list.push_back({Category::bucket, unit.padded * each, from, runs_on ? next : use});
+    } else if (from < use && training.batching.micro_steps() > 1) {
+      list.push_back({Category::fold, unit.padded * each, from, use});
+    }
+    next = use;
+  }
+}
+
+std::vector<Passing> passing(const Stage& stage, const Layout& layout, const Training& training) {
+  std::vector<Passing> list;
+  add_gathered(list, stage, layout, training);
+  add_gradients(list, stage, layout, training);
+  return list;
 }
 
 // The moments of a micro-step, in order of use: once the hook before it has acquired what its unit needs, and
@@ -101,26 +141,18 @@ void raise_each(HeldLines& most, const HeldLines& moment) {
 Moments moments_of(const Stage& stage, const Layout& layout, const Training& training, Algorithm algorithm,
                    const HeldLines& constant) {
   require(layout.world() == training.batching.world, "layout and batching are of one world");
-  const Recipe& recipe = training.recipe;
   Moments moments;
   moments.standing = standing(stage, layout, training, algorithm, constant);
   const std::vector<Use> list = uses(layout);
-  const Schedule& schedule = training.schedule;
-  const auto ahead = static_cast<size_t>(schedule.prefetch);
-  moments.units = list.size() / 2;
+  const std::vector<Passing> buffers = passing(stage, layout, training);
+  moments.units = static_cast<size_t>(layout.unit_count());
   for (size_t use = 0; use < list.size(); ++use) {
     HeldLines during = moments.standing;
     HeldLines after = moments.standing;
-    set(during, Category::gathered,
-        gathered_at(stage, layout, use, use + 1 + ahead) * size_of(recipe.params));
-    set(after, Category::gathered,
-        gathered_at(stage, layout, use + 1, use + 1 + ahead) * size_of(recipe.params));
-    if (list[use].pass == Pass::backward && stage.grads == Held::slice) {
-      set(during, Category::bucket, local_gradients_at(layout, schedule, use) * size_of(recipe.grads));
-      // With overlap the unit's own reduction runs on.
-      const bool runs_on = schedule.overlap == Overlap::on;
-      const Elements left = runs_on ? layout.unit(list[use].unit).padded : Elements{};
-      set(after, Category::bucket, left * size_of(recipe.grads));
+    for (const Passing& buffer : buffers) {
+      if (buffer.from > use || buffer.to < use) continue;
+      during[buffer.category] += buffer.bytes;
+      if (buffer.to > use) after[buffer.category] += buffer.bytes;
     }
     moments.during.push_back(std::move(during));
     moments.after.push_back(std::move(after));
@@ -187,15 +219,12 @@ std::vector<HeldInUse> held_in_uses(const Stage& stage, const Layout& layout, co
 
 std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout& layout,
                                                const Training& training) {
-  const int64_t micro_steps = training.batching.micro_steps();
   std::map<Category, Acquired> lines;
-  const auto add = [&](Category category, int64_t times, Type type) {
-    lines[category] = {.calls = times * layout.unit_count(),
-                       .bytes = layout.padded() * size_of(type) * times};
-  };
-  if (stage.gather == Gather::every_use) add(Category::gathered, 2 * micro_steps, training.recipe.params);
-  if (stage.gather == Gather::every_forward) add(Category::gathered, micro_steps, training.recipe.params);
-  if (stage.grads == Held::slice) add(Category::bucket, micro_steps, training.recipe.grads);
+  for (const Passing& buffer : passing(stage, layout, training)) {
+    Acquired& line = lines[buffer.category];
+    line.calls += training.batching.micro_steps();
+    line.bytes += buffer.bytes * training.batching.micro_steps();
+  }
   return lines;
 }
 

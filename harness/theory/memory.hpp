@@ -41,8 +41,8 @@ HeldPoints held_per_step(const Stage& stage, const Layout& layout, const Trainin
 // In the order of layout/uses.hpp; the same in every micro-step.
 std::vector<HeldInUse> held_in_uses(const Stage& stage, const Layout& layout, const Training& training,
                                     Algorithm algorithm, const HeldLines& constant);
-// What is held from init to end is acquired before the first step: in a step only gathered units and local
-// gradients are.
+// What is held from init to end is acquired before the first step: in a step only gathered units, local
+// gradients and the scratch of a borrowed unit are.
 std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout& layout,
                                                const Training& training);
 // Each category at its own largest within the step: not a moment, since they need not meet.

@@ -44,7 +44,8 @@ class Sender {
   // slice.
   void add_buckets(Half half, const Training& training, int64_t times) {
     const Bytes each = size_of(training.recipe.grads);
-    for (const UnitLayout& unit : layout_.units()) {
+    for (const int trained : layout_.trained()) {
+      const UnitLayout& unit = layout_.unit(trained);
       for (const Range& bucket : bucket_ranges(unit, layout_.world(), each, training.schedule.bucket)) {
         const bool whole = bucket.length() == unit.slice;
         add_runs(Purpose::reduce_grads, half, bucket.length() * each, times, [whole](int64_t slices) {
@@ -54,11 +55,8 @@ class Sender {
     }
   }
 
-  // Parameters of every unit of the model.
-  void add_params(Type type, int64_t times) {
-    for (const UnitLayout& unit : layout_.units()) {
-      add(Purpose::gather_params, Half::all_gather, unit.slice * size_of(type), times);
-    }
+  void add_params(const UnitLayout& unit, Type type, int64_t times) {
+    add(Purpose::gather_params, Half::all_gather, unit.slice * size_of(type), times);
   }
 
   SentLines take() { return std::move(lines_); }
@@ -113,6 +111,44 @@ Passes passes(const Stage& stage, int64_t micro_steps) {
   return count;
 }
 
+std::vector<Gathering> gatherings(const Stage& stage, const Layout& layout, const Training& training) {
+  std::vector<Gathering> list;
+  if (stage.gather != Gather::every_use && stage.gather != Gather::every_forward) return list;
+  const int units = layout.unit_count();
+  const int first_kept = stage.gather == Gather::every_forward ? 0 : units - std::min(training.keep, units);
+  const std::vector<Use> all = uses(layout);
+  std::vector<size_t> kept(static_cast<size_t>(units),
+                           all.size());  // by unit: its gathering, once it is made
+  for (size_t use = 0; use < all.size(); ++use) {
+    for (const int unit : read_by(layout, all[use].unit)) {
+      size_t& at = kept[static_cast<size_t>(unit)];
+      if (unit >= first_kept && at < list.size()) {
+        list[at].last_use = use;
+        continue;
+      }
+      at = list.size();
+      list.push_back({.unit = unit, .use = use, .last_use = use});
+    }
+  }
+  return list;
+}
+
+namespace {
+
+// Gathers of each unit in one step.
+std::vector<int64_t> gathers_by_unit(const Stage& stage, const Layout& layout, const Training& training) {
+  std::vector<int64_t> times(static_cast<size_t>(layout.unit_count()));
+  for (const Gathering& gathering : gatherings(stage, layout, training)) {
+    times[static_cast<size_t>(gathering.unit)] += training.batching.micro_steps();
+  }
+  if (stage.gather == Gather::after_step) {
+    for (const int unit : layout.trained()) times[static_cast<size_t>(unit)] = 1;
+  }
+  return times;
+}
+
+}  // namespace
+
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank) {
   check_world(layout, training);
@@ -120,7 +156,10 @@ SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training
   const Passes count = passes(stage, micro_steps);
   const Recipe& recipe = training.recipe;
   Sender sender(layout, algorithm, rank);
-  sender.add_params(recipe.params, count.gathers);
+  const std::vector<int64_t> gathers = gathers_by_unit(stage, layout, training);
+  for (const UnitLayout& unit : layout.units()) {
+    sender.add_params(unit, recipe.params, gathers[static_cast<size_t>(unit.index)]);
+  }
   sender.add_buckets(Half::reduce_scatter, training, count.reduce_scatters);
   sender.add_buckets(Half::all_gather, training, count.grad_gathers);
   sender.add(Purpose::loss, Half::all_gather, Elements{micro_steps} * size_of(Type::f32), 1);
@@ -133,19 +172,23 @@ AskedLines asked_per_step(const Stage& stage, const Layout& layout, const Traini
   const int64_t micro_steps = training.batching.micro_steps();
   const Passes count = passes(stage, micro_steps);
   const Recipe& recipe = training.recipe;
-  const auto of_units = [&](Type type, int64_t times) {
-    return Asked{.calls = layout.unit_count() * times, .whole = layout.padded() * size_of(type) * times};
-  };
   AskedLines lines;
-  if (count.gathers > 0) {
-    lines[Purpose::gather_params][Operation::all_gather] = of_units(recipe.params, count.gathers);
+  const std::vector<int64_t> gathers = gathers_by_unit(stage, layout, training);
+  for (const UnitLayout& unit : layout.units()) {
+    const int64_t times = gathers[static_cast<size_t>(unit.index)];
+    if (times == 0) continue;
+    Asked& asked = lines[Purpose::gather_params][Operation::all_gather];
+    asked.calls += times;
+    asked.whole += unit.padded * size_of(recipe.params) * times;
   }
   const Operation reduction = stage.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
   // Buckets: more calls, the same bytes in all.
   Asked& reductions = lines[Purpose::reduce_grads][reduction];
-  reductions.whole = layout.padded() * size_of(recipe.grads) * count.reduce_scatters;
-  for (const UnitLayout& unit : layout.units())
+  for (const int trained : layout.trained()) {
+    const UnitLayout& unit = layout.unit(trained);
+    reductions.whole += unit.padded * size_of(recipe.grads) * count.reduce_scatters;
     reductions.calls += buckets_of(unit, training) * count.reduce_scatters;
+  }
   const int64_t world = layout.world();
   lines[Purpose::loss][Operation::all_gather] = {1, Elements{micro_steps} * size_of(Type::f32) * world};
   lines[Purpose::grad_norm][Operation::all_gather] = {1, kNormLimbs * size_of(Type::i64) * world};
@@ -160,6 +203,26 @@ Bytes total(const SentLines& lines) {
   return sum;
 }
 
+// Slices of a pass that one rank sends to other nodes.
+namespace {
+
+int64_t crossing_slices(Algorithm algorithm, int64_t nodes, int64_t ranks_per_node) {
+  return algorithm == Algorithm::halving ? nodes - 1 : (nodes - 1) * ranks_per_node;
+}
+
+}  // namespace
+
+Bytes crossing_per_step(const Stage& stage, const Layout& layout, const Training& training,
+                        Algorithm algorithm) {
+  const Places& places = layout.places();
+  require(places.ranks_per_node() > 0, "nodes hold equally many ranks");
+  if (layout.world() == 1) return {};
+  // Every collective sends (N-1) slices a rank and pass, to whomever.
+  const int64_t slices = layout.world() - 1;
+  const Bytes sent = total(sent_per_step(stage, layout, training, algorithm, 0));
+  return Bytes{sent.n / slices} * crossing_slices(algorithm, places.nodes(), places.ranks_per_node());
+}
+
 namespace {
 
 // Collectives of one micro-step in the order of its uses. Gathers run ahead of the use that needs them by
@@ -167,20 +230,23 @@ namespace {
 class MicroStep {
  public:
   MicroStep(const Stage& stage, const Layout& layout, const Training& training, std::vector<Collective>& list)
-      : stage_(stage), layout_(layout), training_(training), uses_(uses(layout)), list_(list) {
-    if (stage.gather == Gather::every_use) gathers_ = uses_.size();
-    if (stage.gather == Gather::every_forward) gathers_ = uses_.size() / 2;
-  }
+      : stage_(stage),
+        layout_(layout),
+        training_(training),
+        uses_(uses(layout)),
+        gatherings_(gatherings(stage, layout, training)),
+        list_(list) {}
 
   void append(bool reduces) {
     for (size_t use = 0; use < uses_.size(); ++use) {
-      const size_t ahead = use + 1 + static_cast<size_t>(training_.schedule.prefetch);
-      for (; gathered_ < std::min(ahead, gathers_); ++gathered_) {
-        const UnitLayout& unit = layout_.unit(uses_[gathered_].unit);
+      const size_t ahead = use + static_cast<size_t>(training_.schedule.prefetch);
+      for (; gathered_ < gatherings_.size() && gatherings_[gathered_].use <= ahead; ++gathered_) {
+        const UnitLayout& unit = layout_.unit(gatherings_[gathered_].unit);
         list_.push_back({Operation::all_gather, Purpose::gather_params, training_.recipe.params, unit.padded,
                          unit.index});
       }
-      if (uses_[use].pass == Pass::backward && reduces) reduce(layout_.unit(uses_[use].unit));
+      const UnitLayout& unit = layout_.unit(uses_[use].unit);
+      if (uses_[use].pass == Pass::backward && reduces && !unit.frozen) reduce(unit);
     }
   }
 
@@ -199,8 +265,9 @@ class MicroStep {
   const Layout& layout_;
   const Training& training_;
   std::vector<Use> uses_;
+  std::vector<Gathering> gatherings_;
   std::vector<Collective>& list_;
-  size_t gathers_ = 0, gathered_ = 0;
+  size_t gathered_ = 0;
 };
 
 }  // namespace
@@ -218,9 +285,9 @@ std::vector<Collective> collectives_of_step(const Stage& stage, const Layout& la
   list.push_back({Operation::all_gather, Purpose::loss, Type::f32, Elements{micro_steps} * world, -1});
   list.push_back({Operation::all_gather, Purpose::grad_norm, Type::i64, kNormLimbs * world, -1});
   if (stage.gather == Gather::after_step) {
-    for (const UnitLayout& unit : layout.units()) {
-      list.push_back(
-          {Operation::all_gather, Purpose::gather_params, training.recipe.params, unit.padded, unit.index});
+    for (const int unit : layout.trained()) {
+      list.push_back({Operation::all_gather, Purpose::gather_params, training.recipe.params,
+                      layout.unit(unit).padded, unit});
     }
   }
   return list;

@@ -39,7 +39,7 @@ struct Asked {
 using SentLines = std::map<Purpose, std::map<int, Sent>>;
 using AskedLines = std::map<Purpose, std::map<Operation, Asked>>;
 
-// How often a step moves the whole model.
+// How often a step moves the whole model, where every unit is trained, and none borrowed or kept.
 struct Passes {
   int64_t gathers = 0;          // all-gathers of the parameters
   int64_t reduce_scatters = 0;  // of the gradients
@@ -48,12 +48,27 @@ struct Passes {
 };
 Passes passes(const Stage& stage, int64_t micro_steps);
 
+// Gathers of parameters within one micro-step, in the order in which they are asked for: which unit, for
+// which use (layout/uses.hpp), and after which use it is dropped. zero3 gathers every unit that a use reads,
+// before that use; the last `keep` units, and all of them in zero3-keep, once.
+struct Gathering {
+  int unit = 0;
+  size_t use = 0, last_use = 0;
+};
+std::vector<Gathering> gatherings(const Stage& stage, const Layout& layout, const Training& training);
+
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank);
 // Calls and bytes of the wholes; the same on every rank and at N = 1.
 AskedLines asked_per_step(const Stage& stage, const Layout& layout, const Training& training);
 // Of all purposes and peers.
 Bytes total(const SentLines& lines);
+// What of it goes to ranks on other nodes, in closed form; the slices that cross are counted, not the peers:
+// of N = R·s ranks, s on each of R nodes, at places by node. Halving: slices, those of the exchanges at
+// distances below R, so (R-1)/(R·s)·S a pass; direct: (N-s) slices, one to each rank elsewhere. Throws
+// (internal) where nodes hold unequal numbers of ranks.
+Bytes crossing_per_step(const Stage& stage, const Layout& layout, const Training& training,
+                        Algorithm algorithm);
 
 // One collective as every rank's log must show it.
 struct Collective {

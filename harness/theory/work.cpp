@@ -84,7 +84,7 @@ void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, cons
 
 WorkLines synthetic_work(const Layout& layout) {
   Counter count;
-  for (const UnitLayout& unit : layout.units()) count.add("synthetic gradient", 1, unit.length);
+  for (const int unit : layout.trained()) count.add("synthetic gradient", 1, layout.unit(unit).length);
   return count.take();
 }
 
@@ -100,7 +100,8 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
   // Terms that open a sum are written where they stay; only the others pass through the scratch.
   const std::vector<Visit> visits = fold_visits(static_cast<int>(micro_steps));
   const int64_t through_scratch = std::ranges::count(visits, false, &Visit::first);
-  for (const UnitLayout& unit : layout.units()) {
+  for (const int trained : layout.trained()) {
+    const UnitLayout& unit = layout.unit(trained);
     // Whole units pass through one scratch, whose padding is cleared before it is added.
     if (stage.grads == Held::whole) count.add("initialize", through_scratch, unit.padded - unit.length);
     // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
@@ -111,52 +112,70 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
   return count.take();
 }
 
-WorkLines gpt_work(const GptShape& s, const Recipe& recipe) {
-  const int64_t rows = s.rows();
-  const int64_t width = s.width;
-  const auto matrix = [&](int64_t columns) { return Elements{rows * columns}; };
-  Counter count;
+namespace {
 
-  // A linear m → n over R rows: one product forward; two backward, for the weights and for the input.
-  const auto linear = [&](int64_t times, int64_t in, int64_t out, bool has_bias) {
-    count.add("gemm", 3 * times, {rows * in * out});
-    if (!has_bias) return;
-    count.add("add bias", times, matrix(out));
-    count.add("bias backward", times, matrix(out));
-  };
-  linear(s.layers, width, 3 * width, true);
-  linear(s.layers, width, width, true);
-  linear(s.layers, width, 4 * width, true);
-  linear(s.layers, 4 * width, width, true);
-  linear(1, width, s.vocabulary, false);
+// A linear in → out over R rows: one product forward; backward one for the input and, where it is trained,
+// one for the weights.
+void add_linear(Counter& count, const GptShape& s, int64_t in, int64_t out, int64_t forward, int64_t backward,
+                int64_t trained) {
+  count.add("gemm", forward + backward + trained, {s.rows() * in * out});
+}
 
+void add_blocks(Counter& count, const GptShape& s, int64_t backward, int64_t trained) {
+  const int64_t w = s.width;
+  for (const auto& [in, out] : {std::pair{w, 3 * w}, {w, w}, {w, 4 * w}, {4 * w, w}}) {
+    add_linear(count, s, in, out, s.layers, backward, trained);
+    count.add("add bias", s.layers, {s.rows() * out});
+    count.add("bias backward", trained, {s.rows() * out});
+  }
   // Causal pairs (i, j ≤ i) of every head; d columns each, h·d = w.
-  const Elements pairs{s.batch * s.sequence * (s.sequence + 1) / 2 * width};
-  for (const std::string_view suffix : {"", " backward"}) {
-    const auto both = [&](const char* kernel, int64_t times, Elements each) {
-      count.add(std::string(kernel).append(suffix), times, each);
-    };
-    both("layer norm", 2 * s.layers + 1, matrix(width));
-    both("attention", s.layers, pairs);
-    both("gelu", s.layers, matrix(4 * width));
-    both("embedding", 1, matrix(width));
-    both("cross entropy", 1, matrix(s.vocabulary));
-  }
-  count.add("add", 2 * s.layers, matrix(width));  // residuals; backward accumulates in place
+  const Elements pairs{s.batch * s.sequence * (s.sequence + 1) / 2 * w};
+  const auto both = [&](const char* kernel, int64_t times, Elements each) {
+    count.add(kernel, times * s.layers, each);
+    count.add(std::string(kernel) + " backward", times * backward, each);
+  };
+  both("layer norm", 2, {s.rows() * w});
+  both("attention", 1, pairs);
+  both("gelu", 1, {s.rows() * 4 * w});
+  count.add("add", 2 * s.layers, {s.rows() * w});  // residuals; backward accumulates in place
+}
 
-  if (recipe.grads != Type::f32) {
-    // One cast a tensor, from the fp32 image.
-    count.add("cast", 1, {s.vocabulary * width});
-    count.add("cast", 1, {s.positions * width});
-    for (const int64_t linear_size : {3 * width, width, 4 * width}) {
-      count.add("cast", s.layers, {linear_size * width});
-      count.add("cast", s.layers, {linear_size});
-    }
-    count.add("cast", s.layers, {4 * width * width});
-    count.add("cast", s.layers, {width});
-    count.add("cast", 4 * s.layers + 2, {width});  // gains and biases of the norms
-    count.add("cast", 1, {s.vocabulary * width});
+// One cast a trained tensor, from the fp32 image; a tied token table is stored twice, and read back between.
+void add_casts(Counter& count, const GptShape& s, int64_t trained_blocks) {
+  const int64_t w = s.width;
+  const Elements table{s.vocabulary * w};
+  count.add("cast", s.trained_head_weight() ? 1 : 0, table);
+  if (s.trained_embeddings()) {
+    count.add("cast", s.tied ? 2 : 1, table);
+    count.add("cast", 1, {s.positions * w});
   }
+  for (const int64_t out : {3 * w, w, 4 * w}) count.add("cast", trained_blocks, {out * w});
+  count.add("cast", trained_blocks, {w * 4 * w});
+  for (const int64_t bias : {3 * w, w, 4 * w, w}) count.add("cast", trained_blocks, {bias});
+  count.add("cast", 4 * trained_blocks + (s.trained_head() ? 2 : 0), {w});  // gains and biases of the norms
+}
+
+}  // namespace
+
+// Backward goes down to the first part that is trained; the frozen ones on its way pass their input's
+// gradient on, and make none of their own.
+WorkLines gpt_work(const GptShape& s, const Recipe& recipe) {
+  const Elements stream{s.rows() * s.width};
+  Counter count;
+  int64_t first = 0;  // block; the embeddings count as the one before it
+  while (!s.trained_embeddings() && first < s.layers && !s.trained_block(first)) ++first;
+  int64_t trained = 0;
+  for (int64_t block = 0; block < s.layers; ++block) trained += s.trained_block(block) ? 1 : 0;
+  add_blocks(count, s, s.layers - first, trained);
+
+  add_linear(count, s, s.width, s.vocabulary, 1, 1, s.trained_head_weight() ? 1 : 0);
+  count.add("layer norm", 1, stream);
+  count.add("layer norm backward", 1, stream);
+  count.add("embedding", 1, stream);
+  count.add("embedding backward", s.trained_embeddings() ? 1 : 0, stream);
+  count.add("cross entropy", 1, {s.rows() * s.vocabulary});
+  count.add("cross entropy backward", 1, {s.rows() * s.vocabulary});
+  if (recipe.grads != Type::f32) add_casts(count, s, trained);
   return count.take();
 }
 

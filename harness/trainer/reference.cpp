@@ -7,8 +7,11 @@
 // - Elements of the synthetic gradient, and of every hash, are numbered over the whole model in unit order.
 // - Blocks of the norm run over a unit's tensors side by side, in their order: a block may span two tensors.
 // - A recipe with fp32 parameters has no master: hashes of masters are those of nothing.
+// - Frozen tensors have parameters, made as if they were trained, and no other state. Their gradient is
+//   computed with all others, and dropped.
 #include "harness/trainer/reference.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -29,11 +32,13 @@ struct Tensor {
   TensorSpec spec;
   int64_t length = 0;
   int64_t logical = 0;  // number of its first element over the whole model
+  bool frozen = false;
 };
 
 struct Unit {
   std::vector<Tensor> tensors;
   int64_t length = 0;
+  bool frozen = false;
 };
 
 class Alone final : public Reference {
@@ -45,8 +50,8 @@ class Alone final : public Reference {
     number_tensors();
     if (config.model.architecture == Architecture::gpt) {
       require(config.corpus != nullptr, "a GPT learns from a corpus");
-      gpt_ = make_reference_gpt(config.model, config.shape, device, kernels);
-      if (config.recipe.grads != Type::f32) image_ = acquire(Category::workspace, Type::f32);
+      gpt_ = make_reference_gpt(config.model, config.shape, config.recipe.grads, device, kernels);
+      if (config.recipe.grads != Type::f32 || any_frozen()) image_ = acquire(Category::workspace, Type::f32);
     }
     initialise();
   }
@@ -69,8 +74,10 @@ class Alone final : public Reference {
   }
 
   std::vector<uint32_t> bits(HashKind kind, int tensor) const override {
-    const View view = state(kind).at(name_of_tensor(tensor)).all();
-    std::vector<uint32_t> out(static_cast<size_t>(view.length().n));
+    const Tensor& described = tensor_at(tensor);
+    std::vector<uint32_t> out(static_cast<size_t>(described.length));
+    if (described.frozen && kind != HashKind::param) return out;
+    const View view = state(kind).at(described.spec.name).all();
     for (size_t i = 0; i < out.size(); ++i) {
       out[i] = view.type() == Type::bf16 ? view.read<bf16>()[i].bits
                                          : std::bit_cast<uint32_t>(view.read<float>()[i]);
@@ -86,14 +93,24 @@ class Alone final : public Reference {
     }
   }
 
+  template <class F>
+  void for_each_trained(F f) const {
+    for_each_tensor([&](const Tensor& tensor) {
+      if (!tensor.frozen) f(tensor);
+    });
+  }
+
+  bool any_frozen() const { return std::ranges::any_of(units_, &Unit::frozen); }
+
   void number_tensors() {
     int64_t logical = 0;
     for (const UnitSpec& spec : model_units(config_.model)) {
       Unit unit;
+      unit.frozen = spec.frozen;
       for (const TensorSpec& tensor : spec.tensors) {
         int64_t length = 1;
         for (const int64_t extent : tensor.shape) length *= extent;
-        unit.tensors.push_back({.spec = tensor, .length = length, .logical = logical});
+        unit.tensors.push_back({.spec = tensor, .length = length, .logical = logical, .frozen = spec.frozen});
         unit.length += length;
         logical += length;
       }
@@ -101,13 +118,13 @@ class Alone final : public Reference {
     }
   }
 
-  std::string name_of_tensor(int index) const {
-    std::string name;
+  const Tensor& tensor_at(int index) const {
+    const Tensor* found = nullptr;
     for_each_tensor([&](const Tensor& tensor) {
-      if (index-- == 0) name = tensor.spec.name;
+      if (index-- == 0) found = &tensor;
     });
-    require(!name.empty(), "the model has this tensor");
-    return name;
+    require(found != nullptr, "the model has this tensor");
+    return *found;
   }
 
   bool has_master() const { return config_.recipe.params != Type::f32; }
@@ -131,20 +148,34 @@ class Alone final : public Reference {
     return tensors;
   }
 
+  Tensors acquire_trained(Category category, Type type) {
+    Tensors tensors;
+    for_each_trained([&](const Tensor& tensor) {
+      tensors.emplace(tensor.spec.name, device_.acquire(category, type, {tensor.length}));
+    });
+    return tensors;
+  }
+
   void initialise() {
     params_ = acquire(Category::params, config_.recipe.params);
-    if (has_master()) master_ = acquire(Category::optimizer, Type::f32);
-    m_ = acquire(Category::optimizer, Type::f32);
-    v_ = acquire(Category::optimizer, Type::f32);
+    if (has_master()) master_ = acquire_trained(Category::optimizer, Type::f32);
+    m_ = acquire_trained(Category::optimizer, Type::f32);
+    v_ = acquire_trained(Category::optimizer, Type::f32);
     for_each_tensor([&](const Tensor& tensor) {
       const std::string& name = tensor.spec.name;
-      const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
+      const bool passing = has_master() && tensor.frozen;
+      const Buffer image =
+          passing ? device_.acquire(Category::workspace, Type::f32, {tensor.length}) : Buffer();
+      const View exact = passing        ? image.all()
+                         : has_master() ? master_.at(name).all()
+                                        : params_.at(name).all();
       kernels_.run(kernels::Initialize{.x = exact,
                                        .init = tensor.spec.init,
                                        .scale = tensor.spec.scale,
                                        .key = init_key(config_.seed, name),
                                        .first = 0});
       if (has_master()) kernels_.run(kernels::Cast{.from = exact, .to = params_.at(name).all()});
+      if (tensor.frozen) return;
       for (const Tensors* moments : {&m_, &v_}) {
         kernels_.run(kernels::Initialize{
             .x = moments->at(name).all(), .init = Init::zeros, .scale = 0.0F, .key = 0, .first = 0});
@@ -161,6 +192,7 @@ class Alone final : public Reference {
     std::vector<HashSum> result;
     for_each_tensor([&](const Tensor& tensor) {
       HashSum hash;
+      if (!tensors.contains(tensor.spec.name)) return result.push_back(hash);
       kernels_.run(kernels::HashRun{
           .x = tensors.at(tensor.spec.name).all(), .kind = kind, .logical = tensor.logical, .sum = &hash});
       if (!hash.finite)
@@ -226,7 +258,7 @@ class Alone final : public Reference {
 
   // As stored: in the recipe's gradient type.
   Tensors micro_batch_gradient(int number, const std::function<void()>& progress, ReferenceStep& result) {
-    Tensors grads = acquire(Category::grads, config_.recipe.grads);
+    Tensors grads = acquire_trained(Category::grads, config_.recipe.grads);
     const auto index = static_cast<size_t>(number);
     losses_[index] = gpt_ ? gpt_gradient(number, grads) : synthetic_gradient(number, grads);
     const std::string whose = "micro-batch " + std::to_string(number) + ": ";
@@ -238,17 +270,17 @@ class Alone final : public Reference {
   float gpt_gradient(int number, const Tensors& grads) {
     const MicroBatch tokens =
         config_.corpus->micro_batch(config_.seed, step_, number, config_.shape.batch, config_.shape.sequence);
-    if (config_.recipe.grads == Type::f32) return gpt_->gradient(tokens, params_, grads);
+    if (image_.empty()) return gpt_->gradient(tokens, params_, grads);
     const float loss = gpt_->gradient(tokens, params_, image_);
-    for (const auto& [name, image] : image_) {
-      kernels_.run(kernels::Cast{.from = image.all(), .to = grads.at(name).all()});
+    for (const auto& [name, stored] : grads) {
+      kernels_.run(kernels::Cast{.from = image_.at(name).all(), .to = stored.all()});
     }
     return loss;
   }
 
   float synthetic_gradient(int number, const Tensors& grads) {
     const uint64_t key = synthetic_key(config_.seed, step_, number);
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_trained([&](const Tensor& tensor) {
       kernels_.run(kernels::SyntheticGradient{
           .grads = grads.at(tensor.spec.name).all(), .key = key, .first = tensor.logical});
     });
@@ -258,6 +290,7 @@ class Alone final : public Reference {
   double gradient_norm() {
     ExactSum squares;
     for (const Unit& unit : units_) {
+      if (unit.frozen) continue;
       const Buffer image = device_.acquire(Category::workspace, config_.recipe.grads, {unit.length});
       int64_t at = 0;
       for (const Tensor& tensor : unit.tensors) {
@@ -274,7 +307,7 @@ class Alone final : public Reference {
   void update(float clip) {
     power1_ *= static_cast<double>(config_.beta1);
     power2_ *= static_cast<double>(config_.beta2);
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_trained([&](const Tensor& tensor) {
       const std::string& name = tensor.spec.name;
       const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
       const bool decays = tensor.spec.shape.size() >= 2;
@@ -300,7 +333,7 @@ class Alone final : public Reference {
   std::unique_ptr<Sum> sum_;
   std::vector<Unit> units_;
   std::unique_ptr<ReferenceGpt> gpt_;  // null: the synthetic model
-  Tensors image_;                      // fp32 gradient of one micro-batch, where it is stored in another type
+  Tensors image_;  // fp32 gradient of one micro-batch, where it is stored in another type or not at all
   Tensors params_, master_, m_, v_, average_;
   std::vector<float> losses_;  // of the step, by micro-batch number
   double power1_ = 1.0, power2_ = 1.0;

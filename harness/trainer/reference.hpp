@@ -43,7 +43,8 @@ struct ReferenceConfig {
   const Corpus* corpus = nullptr;  // null for the synthetic model
 };
 
-// Hashes that one step leaves. Vectors over tensors (index over the whole model) unless said otherwise.
+// Hashes that one step leaves. Vectors over tensors (index over the whole model) unless said otherwise. What
+// a frozen tensor does not have hashes to nothing.
 struct ReferenceStep {
   std::vector<HashSum> params_before;         // as used by this step's forward and backward
   std::vector<HashSum> grads;                 // averaged, before clipping
@@ -60,7 +61,8 @@ class Reference {
   virtual ~Reference() = default;
   // Runs the next step (from step 0). `progress` is called after every micro-batch.
   virtual ReferenceStep step(const std::function<void()>& progress) = 0;
-  // Bits of one tensor's state as the last step left it (grad: the averaged gradient of that step).
+  // Bits of one tensor's state as the last step left it (grad: the averaged gradient of that step); zeros
+  // where a frozen tensor has no such state.
   virtual std::vector<uint32_t> bits(HashKind kind, int tensor) const = 0;
 };
 

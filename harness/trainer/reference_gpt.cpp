@@ -30,8 +30,15 @@ struct Block {
 
 class Gpt final : public ReferenceGpt {
  public:
-  Gpt(const ModelConfig& config, const BatchShape& shape, Device& device, kernels::Table& kernels)
-      : config_(config), shape_(shape), device_(device), kernels_(kernels), rows_(shape.rows()) {
+  Gpt(const ModelConfig& config, const BatchShape& shape, Type stored, Device& device,
+      kernels::Table& kernels)
+      : config_(config),
+        shape_(shape),
+        stored_(stored),
+        device_(device),
+        kernels_(kernels),
+        rows_(shape.rows()),
+        logits_weight_(config.tied ? "embeddings.token.weight" : "head.weight") {
     check_model(config);
     require(shape.batch > 0 && shape.sequence > 0, "a micro-batch holds tokens");
     require(shape.sequence <= config.positions, "a sequence is no longer than the position table");
@@ -180,7 +187,7 @@ class Gpt final : public ReferenceGpt {
     const int64_t width = config_.width, vocabulary = config_.vocabulary;
     normalise(input_of(blocks_.size()), "head.norm", head_norm_);
     kernels_.run(kernels::Gemm{.a = head_norm_.y.all(),
-                               .b = weight("head.weight"),
+                               .b = weight(logits_weight_),
                                .c = logits_.all(),
                                .a_stored = Transpose::no,
                                .b_stored = Transpose::yes,
@@ -231,17 +238,27 @@ class Gpt final : public ReferenceGpt {
                                                .row_sum = row_sum_.all(),
                                                .rows = rows_,
                                                .vocabulary = vocabulary});
-    weight_gradient(head_norm_.y, logits_.all(), "head.weight", width, vocabulary);
-    input_gradient(logits_.all(), "head.weight", dnarrow_.all(), width, vocabulary);
+    weight_gradient(head_norm_.y, logits_.all(), logits_weight_, width, vocabulary);
+    input_gradient(logits_.all(), logits_weight_, dnarrow_.all(), width, vocabulary);
+    if (config_.tied) round_to_stored(grad(logits_weight_));
     normalise_backward(input_of(blocks_.size()), "head.norm", head_norm_, dnarrow_.all(), Write::overwrite);
     for (size_t i = blocks_.size(); i > 0; --i) block_backward(i - 1);
-    kernels_.run(kernels::EmbeddingBackward{.tokens = inputs_.all(),
-                                            .dx = dx_.all(),
-                                            .dtoken = grad("embeddings.token.weight"),
-                                            .dposition = grad("embeddings.position.weight"),
-                                            .rows = rows_,
-                                            .sequence = shape_.sequence,
-                                            .width = width});
+    kernels_.run(
+        kernels::EmbeddingBackward{.tokens = inputs_.all(),
+                                   .dx = dx_.all(),
+                                   .dtoken = grad("embeddings.token.weight"),
+                                   .dposition = grad("embeddings.position.weight"),
+                                   .rows = rows_,
+                                   .sequence = shape_.sequence,
+                                   .width = width,
+                                   .write_tokens = config_.tied ? Write::accumulate : Write::overwrite});
+  }
+
+  void round_to_stored(View values) {
+    if (stored_ == Type::f32) return;
+    const Buffer rounded = device_.acquire(Category::workspace, stored_, values.length());
+    kernels_.run(kernels::Cast{.from = values, .to = rounded.all()});
+    kernels_.run(kernels::Cast{.from = rounded.all(), .to = values});
   }
 
   // dx_ holds the gradient of the block's output before, of its input after.
@@ -273,9 +290,11 @@ class Gpt final : public ReferenceGpt {
 
   ModelConfig config_;
   BatchShape shape_;
+  Type stored_;
   Device& device_;
   kernels::Table& kernels_;
   int64_t rows_;
+  std::string logits_weight_;  // name of the tensor that makes logits
   const Tensors* weights_ = nullptr;
   const Tensors* grads_ = nullptr;
 
@@ -292,8 +311,8 @@ class Gpt final : public ReferenceGpt {
 }  // namespace
 
 std::unique_ptr<ReferenceGpt> make_reference_gpt(const ModelConfig& config, const BatchShape& shape,
-                                                 Device& device, kernels::Table& kernels) {
-  return std::make_unique<Gpt>(config, shape, device, kernels);
+                                                 Type stored, Device& device, kernels::Table& kernels) {
+  return std::make_unique<Gpt>(config, shape, stored, device, kernels);
 }
 
 }  // namespace zp

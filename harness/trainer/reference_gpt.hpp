@@ -22,11 +22,14 @@ class ReferenceGpt {
   ReferenceGpt& operator=(const ReferenceGpt&) = delete;
   virtual ~ReferenceGpt() = default;
 
-  // Mean token loss of the micro-batch; its gradient overwrites `grads` (fp32, every tensor of the model).
+  // Mean token loss of the micro-batch; its gradient overwrites `grads` (fp32, every tensor of the model,
+  // frozen or not).
   virtual float gradient(const MicroBatch& tokens, const Tensors& weights, const Tensors& grads) = 0;
 };
 
+// `stored`: the type that gradients are stored in. What a tied head leaves in the token table's gradient is
+// rounded to it before the embeddings add theirs.
 std::unique_ptr<ReferenceGpt> make_reference_gpt(const ModelConfig& config, const BatchShape& shape,
-                                                 Device& device, kernels::Table& kernels);
+                                                 Type stored, Device& device, kernels::Table& kernels);
 
 }  // namespace zp

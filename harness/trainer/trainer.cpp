@@ -126,20 +126,22 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
     if (use.pass == Pass::forward) {
       strategy_->before_forward(use.unit);
       watch.pause();
-      hash_use(visit.element, use.unit, use.pass);
+      hash_use(visit.element, use);
       watch.run();
-      model_->forward(use.unit, strategy_->params(use.unit));
+      model_->forward(use.unit, weights(use.unit));
       strategy_->after_forward(use.unit);
       continue;
     }
     strategy_->before_backward(use.unit);
     watch.pause();
-    hash_use(visit.element, use.unit, use.pass);
+    hash_use(visit.element, use);
     watch.run();
-    model_->backward(use.unit, strategy_->params(use.unit), strategy_->grads(use.unit));
+    model_->backward(use.unit, weights(use.unit), gradients(use.unit));
     watch.pause();
-    ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
-        hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
+    if (!layout_.unit(use.unit).frozen) {
+      ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
+          hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
+    }
     watch.run();
     strategy_->after_backward(use.unit);
   }
@@ -179,15 +181,30 @@ HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
   return sum;
 }
 
-void Trainer::hash_use(int micro_step, int unit, Pass pass) {
-  inspect_padding({{.kind = HashKind::param,
-                    .unit = unit,
-                    .in_unit = {{0}, layout_.unit(unit).padded},
-                    .view = strategy_->params(unit)}});
-  ledger_.now().used.push_back({.micro_step = micro_step,
-                                .unit = unit,
-                                .backward = pass == Pass::backward,
-                                .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+UnitViews Trainer::weights(int unit) {
+  const int borrowed = layout_.unit(unit).borrows;
+  return {strategy_->params(unit), borrowed < 0 ? View() : strategy_->params(borrowed)};
+}
+
+UnitViews Trainer::gradients(int unit) {
+  const auto of = [this](int each) {
+    return each < 0 || layout_.unit(each).frozen ? View() : strategy_->grads(each);
+  };
+  return {of(unit), of(layout_.unit(unit).borrows)};
+}
+
+void Trainer::hash_use(int micro_step, const Use& use) {
+  for (const int unit : read_by(layout_, use.unit)) {
+    inspect_padding({{.kind = HashKind::param,
+                      .unit = unit,
+                      .in_unit = {{0}, layout_.unit(unit).padded},
+                      .view = strategy_->params(unit)}});
+    ledger_.now().used.push_back({.micro_step = micro_step,
+                                  .unit = use.unit,
+                                  .read = unit,
+                                  .backward = use.pass == Pass::backward,
+                                  .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+  }
 }
 
 void Trainer::inspect_padding(const std::vector<StateRun>& held) {

@@ -64,7 +64,10 @@ class Trainer {
   void micro_step(int step, const Visit& visit, Watch& watch);
   void exchange_losses();
   HashSum hash_logical(HashKind kind, int unit, const View& whole);
-  void hash_use(int micro_step, int unit, Pass pass);
+  // Weights and gradients as the model is given them: of the unit, and of the one that it borrows.
+  UnitViews weights(int unit);
+  UnitViews gradients(int unit);
+  void hash_use(int micro_step, const Use& use);
   // Padding of gradients, parameters, masters and moments is zero.
   void inspect_padding(const std::vector<StateRun>& held);
   void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);

@@ -244,7 +244,8 @@ void run_mpi(int world, double timeout_s, const std::function<void(Endpoint&)>& 
     failed.splice(failed.end(), running);
   };
   Endpoint endpoint{.link = std::make_unique<MpiLink>(job),
-                    .control = std::make_unique<MpiControl>(job, timeout_s)};
+                    .control = std::make_unique<MpiControl>(job, timeout_s),
+                    .first_of_node = first_of_node()};
   try {
     body(endpoint);
     // A rank that has ended must still hear of another's failure.

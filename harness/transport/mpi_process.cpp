@@ -71,6 +71,17 @@ void check_world(int world) {
   }
 }
 
+int first_of_node() {
+  int first = 0;
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &first), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  return first;
+}
+
 }  // namespace zp::transport
 
 namespace zp {

@@ -14,6 +14,9 @@ void start_mpi();
 // (usage).
 void check_world(int world);
 
+// The lowest rank of the job that shares this process's memory. Collective.
+int first_of_node();
+
 // From now on this process must not call MPI in any way that moves messages, not even to end it: memory that
 // MPI may still touch has been given back.
 void give_up_mpi();

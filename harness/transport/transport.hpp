@@ -218,6 +218,7 @@ std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels:
 struct Endpoint {
   std::unique_ptr<Link> link;
   std::unique_ptr<Control> control;
+  int first_of_node = 0;  // the lowest rank that shares this one's memory
 };
 
 // A row of the table of transports: how `world` ranks come to be and talk.

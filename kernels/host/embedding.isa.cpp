@@ -61,13 +61,14 @@ void run(HostContext& context, const EmbeddingBackward& call) {
   const float* dx = call.dx.read<float>();
   float* dtoken = call.dtoken.write<float>();
   float* dposition = call.dposition.write<float>();
+  const bool clear_tokens = call.write_tokens == Write::overwrite;
   over_columns(context.pool, width, [=](int64_t begin, int64_t end) {
     const auto clear = [=](float* table, int64_t table_rows) {
       for (int64_t r = 0; r < table_rows; ++r) {
         for (int64_t c = begin; c < end; ++c) table[r * width + c] = 0.0F;
       }
     };
-    clear(dtoken, tables.vocabulary);
+    if (clear_tokens) clear(dtoken, tables.vocabulary);
     clear(dposition, tables.positions);
     for (int64_t row = 0; row < rows; ++row) {
       float* word = dtoken + tokens[row] * width;

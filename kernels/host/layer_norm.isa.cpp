@@ -144,8 +144,9 @@ void run(HostContext& context, const LayerNormBackward& call) {
   require_length(call.dy, elements, "layer norm backward: dy is rows x width");
   require_length(call.dx, elements, "layer norm backward: dx is rows x width");
   require_length(call.gain, call.width, "layer norm backward: a gain for each column");
-  require_length(call.dgain, call.width, "layer norm backward: a dgain for each column");
-  require_length(call.dbias, call.width, "layer norm backward: a dbias for each column");
+  const bool frozen = call.dgain.empty() && call.dbias.empty();
+  if (!frozen) require_length(call.dgain, call.width, "layer norm backward: a dgain for each column");
+  if (!frozen) require_length(call.dbias, call.width, "layer norm backward: a dbias for each column");
   require_length(call.mean, call.rows, "layer norm backward: a mean for each row");
   require_length(call.rstd, call.rows, "layer norm backward: an rstd for each row");
   with_type(call.gain.type(), [&](auto zero) {
@@ -158,17 +159,17 @@ void run(HostContext& context, const LayerNormBackward& call) {
         backward_columns<count>(p, shape.width, row, begin, end);
       });
     };
-    for (int64_t c = 0; c < shape.width; ++c) p.dgain[c] = p.dbias[c] = 0.0F;
+    for (int64_t c = 0; c < shape.width && !frozen; ++c) p.dgain[c] = p.dbias[c] = 0.0F;
     // Columns before rows: dx may lie where dy does. Alone, a thread does both while the rows are near.
     const bool alone = context.pool.threads() == 1;
-    if (!alone) {
+    if (!alone && !frozen) {
       over_columns(context.pool, shape.width,
                    [&](int64_t begin, int64_t end) { columns(0, shape.rows, begin, end); });
     }
     over_rows(context.pool, shape.rows, shape.width, [&](int64_t begin, int64_t end) {
       for (int64_t first = begin; first < end; first += kGroup) {
         const int64_t last = first + kGroup < end ? first + kGroup : end;
-        if (alone) columns(first, last, 0, shape.width);
+        if (alone && !frozen) columns(first, last, 0, shape.width);
         in_groups<kGroup>(first, last,
                           [&](auto count, int64_t row) { backward_rows<count>(p, shape.width, row); });
       }
