@@ -18,9 +18,9 @@ Question question_of(const Call& call) {
         constexpr bool products = std::is_same_v<C, Gemm> || std::is_same_v<C, AttentionForward> ||
                                   std::is_same_v<C, AttentionBackward>;
         constexpr bool states = std::is_same_v<C, Cast> || std::is_same_v<C, Fold> ||
-                                std::is_same_v<C, AdamW> || std::is_same_v<C, SquareSum> ||
-                                std::is_same_v<C, HashRun> || std::is_same_v<C, Initialize> ||
-                                std::is_same_v<C, SyntheticGradient>;
+                                std::is_same_v<C, AdamW> || std::is_same_v<C, Sgd> ||
+                                std::is_same_v<C, SquareSum> || std::is_same_v<C, HashRun> ||
+                                std::is_same_v<C, Initialize> || std::is_same_v<C, SyntheticGradient>;
         return products ? Question::products : states ? Question::states : Question::rows;
       },
       call);
@@ -61,6 +61,7 @@ double moved(const Fold& c) {
   return bytes;
 }
 double moved(const AdamW& c) { return sum({c.grads, c.master, c.master, c.m, c.m, c.v, c.v}); }
+double moved(const Sgd& c) { return sum({c.grads, c.master, c.master, c.m, c.m}); }
 double moved(const SquareSum& c) { return sum({c.grads}); }
 double moved(const HashRun& c) { return sum({c.x}); }
 double moved(const Initialize& c) { return sum({c.x}); }

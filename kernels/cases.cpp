@@ -275,6 +275,19 @@ Call adamw(CaseMemory& memory, const CaseSizes& s) {
 }
 
 template <Type grads>
+Call sgd(CaseMemory& memory, const CaseSizes& s) {
+  Sgd call;
+  call.grads = memory.numbers(grads, s.parameters);
+  call.master = memory.numbers(Type::f32, s.parameters);
+  call.m = memory.numbers(Type::f32, s.parameters, 0.1F);
+  call.clip = 0.75F;
+  call.lr = 0.1F;
+  call.momentum = 0.9F;
+  call.decay = 0.1F;
+  return call;
+}
+
+template <Type grads>
 Call square_sum(CaseMemory& memory, const CaseSizes& s) {
   SquareSum call;
   call.grads = memory.numbers(grads, s.parameters);
@@ -337,6 +350,8 @@ constexpr KernelCase kCases[] = {
     {.name = "divide", .make = fold<1, Type::f32>},
     {.name = "adamw", .make = adamw<Type::f32>},
     {.name = "adamw bf16", .make = adamw<Type::bf16>},
+    {.name = "sgd", .make = sgd<Type::f32>},
+    {.name = "sgd bf16", .make = sgd<Type::bf16>},
     {.name = "square sum", .make = square_sum<Type::f32>},
     {.name = "square sum bf16", .make = square_sum<Type::bf16>},
     {.name = "hash", .make = hash<Type::f32>},

@@ -22,6 +22,7 @@ struct Name {
   std::string_view operator()(const Cast&) const { return "cast"; }
   std::string_view operator()(const Fold& call) const { return call.inputs.size() == 1 ? "divide" : "fold"; }
   std::string_view operator()(const AdamW&) const { return "adamw"; }
+  std::string_view operator()(const Sgd&) const { return "sgd"; }
   std::string_view operator()(const SquareSum&) const { return "square sum"; }
   std::string_view operator()(const HashRun&) const { return "hash"; }
   std::string_view operator()(const Initialize&) const { return "initialize"; }
@@ -55,6 +56,7 @@ struct Count {
     return call.out.length() * (inputs == 1 ? 1 : inputs - 1);
   }
   Elements operator()(const AdamW& call) const { return call.grads.length(); }
+  Elements operator()(const Sgd& call) const { return call.grads.length(); }
   Elements operator()(const SquareSum& call) const { return call.grads.length(); }
   Elements operator()(const HashRun& call) const { return call.x.length(); }
   Elements operator()(const Initialize& call) const { return call.x.length(); }

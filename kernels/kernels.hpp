@@ -159,6 +159,15 @@ struct AdamW {
   float correction1 = 1.0F, correction2 = 1.0F;  // 1 - beta^t, from a repeated fp64 product
 };
 
+// One step of SGD with momentum on a run of one tensor (kernels/sgd.hpp holds the formula): with
+// g = fma(decay, master, clip·grad), m = fma(momentum, m, g), then master -= lr·m. m starts at +0. Elements:
+// length of grads.
+struct Sgd {
+  View grads, master, m;  // grads of the recipe's type; the rest fp32
+  float clip = 1.0F;      // factor on the gradient, in fp32
+  float lr = 0.0F, momentum = 0.0F, decay = 0.0F;
+};
+
 // Adds the squares of `grads` to *sum, in blocks of 64 elements counted from the view's begin, which must be
 // a multiple of 64 from its unit's first element (kernels/norm.hpp).   Elements: length.
 struct SquareSum {
@@ -197,12 +206,12 @@ struct SyntheticGradient {
 using Call = std::variant<Gemm, AddBias, BiasBackward, LayerNormForward, LayerNormBackward, AttentionForward,
                           AttentionBackward, GeluForward, GeluBackward, Add, EmbeddingForward,
                           EmbeddingBackward, CrossEntropyForward, CrossEntropyBackward, Cast, Fold, AdamW,
-                          SquareSum, HashRun, Initialize, SyntheticGradient>;
+                          Sgd, SquareSum, HashRun, Initialize, SyntheticGradient>;
 
 // Names as the ledger and theory write them: "gemm", "add bias", "bias backward", "layer norm", "layer norm
 // backward", "attention", "attention backward", "gelu", "gelu backward", "add", "embedding", "embedding
-// backward", "cross entropy", "cross entropy backward", "cast", "fold", "divide", "adamw", "square sum",
-// "hash", "initialize", "synthetic gradient".
+// backward", "cross entropy", "cross entropy backward", "cast", "fold", "divide", "adamw", "sgd", "square
+// sum", "hash", "initialize", "synthetic gradient".
 std::string_view name_of(const Call& call);
 // The elements a call handles, as its contract says.
 Elements elements_of(const Call& call);

@@ -44,7 +44,7 @@ TEST_P(EveryStage, IsProvedByEvidenceThatAgreesWithTheory) {
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
       const Recipe& recipe = kRecipes[static_cast<size_t>(world + micro_steps) % kRecipes.size()];
       const MadeRun run(GetParam(), world, micro_steps, power_of_two ? Algorithm::halving : Algorithm::direct,
-                        recipe);
+                        recipe, kMethods[static_cast<size_t>(world / 2 % 2)]);
       for (const Claim claim : kClaims) {
         const Verdict verdict = judge(claim, run);
         EXPECT_TRUE(verdict.holds()) << name_of(claim) << ", N " << world << ", A " << micro_steps << ": "
@@ -154,6 +154,17 @@ TEST_P(EveryStage, HasNoMasterOfFp32Parameters) {
     EXPECT_FALSE(first_suspect(run.facts, run.reference, run.ranks).found);
     held->pop_back();
   }
+}
+
+TEST_P(EveryStage, HasNoSecondMomentsWithSgd) {
+  MadeRun run(GetParam(), 2, 1, Algorithm::halving, kRecipes.front(), Method::sgd);
+  EXPECT_EQ(judge(Claim::bits, run).finding, Finding::proved);
+  EXPECT_EQ(run.ranks[0].work.count("adamw"), 0U);
+  run.ranks[1].state.push_back({.tensor = 0, .kind = HashKind::v, .hash = {.low = 3, .high = 4}});
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.finding, Finding::refuted);
+  EXPECT_NE(verdict.evidence.front().find("second moments of first.weight: got"), std::string::npos);
+  EXPECT_FALSE(first_suspect(run.facts, run.reference, run.ranks).found);
 }
 
 // A state that is wrong everywhere, and in the reference too, has still failed.

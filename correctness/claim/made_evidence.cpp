@@ -45,10 +45,10 @@ HashSum hash_of(HashKind kind, int64_t begin, int64_t end, uint64_t salt) {
 
 constexpr uint64_t kBefore = 1;
 constexpr uint64_t kAfter = 2;
-std::vector<HashKind> states_of(const Recipe& recipe) {
-  std::vector<HashKind> kinds{HashKind::param, HashKind::m, HashKind::v};
-  if (recipe.name != "fp32") kinds.insert(kinds.begin() + 1, HashKind::master);
-  return kinds;
+
+bool is_kept(HashKind kind, const Training& training) {
+  if (kind == HashKind::master) return training.recipe.name != "fp32";
+  return kind != HashKind::v || training.optimizer == Method::adamw;
 }
 
 void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range range, HashKind kind) {
@@ -59,8 +59,11 @@ void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range 
   }
 }
 
-ReferenceStep made_reference(const Layout& layout, const Batching& batching, const Recipe& recipe) {
+ReferenceStep made_reference(const Layout& layout, const Training& training) {
   ReferenceStep reference;
+  const auto after = [&](HashKind kind, int64_t begin, int64_t end) {
+    return is_kept(kind, training) ? hash_of(kind, begin, end, kAfter) : HashSum{};
+  };
   for (const UnitLayout& unit : layout.units()) {
     for (const TensorLayout& tensor : unit.tensors) {
       const int64_t begin = tensor.logical_begin.n;
@@ -68,13 +71,12 @@ ReferenceStep made_reference(const Layout& layout, const Batching& batching, con
       reference.params_before.push_back(hash_of(HashKind::param, begin, end, kBefore));
       reference.grads.push_back(hash_of(HashKind::grad, begin, end, kAfter));
       reference.params.push_back(hash_of(HashKind::param, begin, end, kAfter));
-      reference.master.push_back(recipe.name == "fp32" ? HashSum{}
-                                                       : hash_of(HashKind::master, begin, end, kAfter));
+      reference.master.push_back(after(HashKind::master, begin, end));
       reference.m.push_back(hash_of(HashKind::m, begin, end, kAfter));
-      reference.v.push_back(hash_of(HashKind::v, begin, end, kAfter));
+      reference.v.push_back(after(HashKind::v, begin, end));
     }
   }
-  for (int number = 0; number < batching.micro_batches; ++number) {
+  for (int number = 0; number < training.batching.micro_batches; ++number) {
     reference.micro_batch_grads.push_back(hash_of(HashKind::grad, number, number + 1, 3));
   }
   reference.loss_bits = std::bit_cast<uint64_t>(2.75);
@@ -85,16 +87,17 @@ ReferenceStep made_reference(const Layout& layout, const Batching& batching, con
 }  // namespace
 
 MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
-                 const Recipe& recipe)
+                 const Recipe& recipe, Method optimizer)
     : layout(made_units(), turned(world)) {
   facts.stage = stage;
   facts.layout = &layout;
   facts.training.recipe = recipe;
+  facts.training.optimizer = optimizer;
   facts.training.batching = {world, world * micro_steps};
   facts.algorithm = algorithm;
   facts.constant = {{Category::activations, {1000}}, {Category::workspace, {300}}, {Category::data, {20}}};
   facts.work_per_micro_batch = {{"gemm", {12, {34567}}}, {"add", {2, {89}}}};
-  reference = made_reference(layout, facts.training.batching, recipe);
+  reference = made_reference(layout, facts.training);
   for (int rank = 0; rank < world; ++rank) ranks.push_back(evidence_of(rank));
 }
 
@@ -164,7 +167,8 @@ void MadeRun::add_bits(StepEvidence& step, int place) const {
     const Range whole{{0}, unit.padded};
     append_runs(step.grads, unit, unit.slice_of(place), HashKind::grad);
     if (facts.stage.all_reduces) append_runs(step.replica, unit, whole, HashKind::grad);
-    for (const HashKind kind : states_of(facts.training.recipe)) {
+    for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+      if (!is_kept(kind, facts.training)) continue;
       append_runs(step.state, unit, unit.slice_of(place), kind);
       const theory::Held held = kind == HashKind::param ? facts.stage.params : facts.stage.optimizer;
       if (held == theory::Held::whole) append_runs(step.replica, unit, whole, kind);

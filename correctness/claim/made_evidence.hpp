@@ -12,7 +12,7 @@ namespace zp {
 class MadeRun {
  public:
   MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
-          const Recipe& recipe = kRecipes.front());
+          const Recipe& recipe = kRecipes.front(), Method optimizer = Method::adamw);
   MadeRun(const MadeRun&) = delete;  // facts point at the layout
   MadeRun& operator=(const MadeRun&) = delete;
 

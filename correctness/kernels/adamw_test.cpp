@@ -5,6 +5,7 @@
 #include "correctness/kernels/either_type.hpp"
 #include "correctness/kernels/naive.hpp"
 #include "kernels/adamw.hpp"
+#include "kernels/sgd.hpp"
 
 namespace zp::kernels {
 namespace {
@@ -32,6 +33,18 @@ AdamW call_of(const naive::AdamWRates& rates) {
   call.decay = rates.decay;
   call.correction1 = rates.correction1;
   call.correction2 = rates.correction2;
+  return call;
+}
+
+constexpr naive::SgdRates kSgd{0.7F, 0.75F, 0.9F, 0.1F};
+constexpr naive::SgdRates kPlain{1.0F, 1e-3F, 0.0F, 0.0F};
+
+Sgd call_of(const naive::SgdRates& rates) {
+  Sgd call;
+  call.clip = rates.clip;
+  call.lr = rates.lr;
+  call.momentum = rates.momentum;
+  call.decay = rates.decay;
   return call;
 }
 
@@ -142,13 +155,20 @@ testing::AssertionResult commutes_with_slicing(const Step& step, const std::vect
   return same_bits(masters[1], masters[0]);
 }
 
-TEST(AdamW, CommutesWithSlicingAndANormScaledOptimizerDoesNot) {
+TEST(Optimizers, CommuteWithSlicingAndANormScaledOneDoesNot) {
   const Step adamw = [](Bench& bench, const View& grads, const View& master, const View& m, const View& v) {
     AdamW call = call_of(kRates);
     call.grads = grads;
     call.master = master;
     call.m = m;
     call.v = v;
+    bench.run(call);
+  };
+  const Step sgd = [](Bench& bench, const View& grads, const View& master, const View& m, const View&) {
+    Sgd call = call_of(kSgd);
+    call.grads = grads;
+    call.master = master;
+    call.m = m;
     bench.run(call);
   };
   // Like LARS: the step is scaled by the norms of the tensor that it is given.
@@ -166,9 +186,83 @@ TEST(AdamW, CommutesWithSlicingAndANormScaledOptimizerDoesNot) {
   for (const Host& host : hosts()) {
     for (const auto& cuts : {std::vector<int64_t>{64, 128, 150}, std::vector<int64_t>{1, 34, 35, 20000}}) {
       EXPECT_TRUE(commutes_with_slicing(adamw, cuts, host)) << text_of(host);
+      EXPECT_TRUE(commutes_with_slicing(sgd, cuts, host)) << text_of(host);
       EXPECT_FALSE(commutes_with_slicing(norm_scaled, cuts, host)) << text_of(host);
     }
   }
+}
+
+// ---- SGD with momentum
+
+TEST(Sgd, HasTheBitsOfTheFormulaForEveryHost) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const int64_t n : {0, 1, 7, 8, 31, 33, 1009, 16384 + 13}) {
+      for (const auto& rates : {kSgd, kPlain}) {
+        const State before(type, n);
+        State want = before;
+        for (size_t i = 0; i < want.grads.size(); ++i) {
+          const auto next = naive::sgd<float>(rates, want.grads[i], {want.master[i], want.m[i]});
+          want.master[i] = next.master;
+          want.m[i] = next.m;
+        }
+        for (const Host& host : hosts()) {
+          Bench bench(host);
+          Sgd call = call_of(rates);
+          call.grads = put_as(type, before.grads, bench);
+          call.master = bench.put(before.master);
+          call.m = bench.put(before.m);
+          bench.run(call);
+          EXPECT_TRUE(same_bits(values_of<float>(call.master), want.master)) << text_of(host) << " " << n;
+          EXPECT_TRUE(same_bits(values_of<float>(call.m), want.m)) << text_of(host) << " length " << n;
+          EXPECT_TRUE(same_bits(widened(call.grads), before.grads));
+        }
+      }
+    }
+  }
+}
+
+// PyTorch's algorithm in fp64: the buffer begins as the first gradient, decay included; no dampening.
+TEST(Sgd, IsNearPyTorchsAlgorithmFromTheFirstStepOn) {
+  const State start(Type::f32, 500);
+  for (size_t i = 0; i < start.grads.size(); ++i) {
+    float master = start.master[i], m = 0.0F;
+    naive::Velocity<Bounded> bound{Bounded(master), Bounded(m)};
+    double exact = master, buffer = 0.0;
+    for (int t = 0; t < 3; ++t) {
+      const float grad = start.grads[i] * static_cast<float>(1 << t);
+      const double g = double{kSgd.clip} * grad + double{kSgd.decay} * exact;
+      buffer = t == 0 ? g : double{kSgd.momentum} * buffer + g;
+      exact -= double{kSgd.lr} * buffer;
+      sgd_element({.clip = kSgd.clip, .lr = kSgd.lr, .momentum = kSgd.momentum, .decay = kSgd.decay}, grad,
+                  master, m);
+      bound = naive::sgd<Bounded>(kSgd, Bounded(grad), bound);
+    }
+    ASSERT_TRUE(within_bounds({master, m}, {exact, buffer}, {bound.master, bound.m})) << i;
+  }
+}
+
+// A gradient four times too large: AdamW's parameters hardly show it, SGD's move four times as far.
+TEST(Sgd, ShowsTheScaleOfTheGradientAndAdamWHidesIt) {
+  const auto adamw_moves = [](float scale) {
+    float master = 1.0F, m = 0.0F, v = 0.0F;
+    AdamWNumbers numbers;
+    numbers.lr = 0x1p-6F;
+    numbers.beta1 = 0.9F;
+    numbers.beta2 = 0.95F;
+    numbers.correction1 = 1.0F - 0.9F;
+    numbers.correction2 = 1.0F - 0.95F;
+    numbers.epsilon = 1e-8F;
+    adamw_element(numbers, scale * 0.25F, master, m, v);
+    return 1.0F - master;
+  };
+  const auto sgd_moves = [](float scale) {
+    float master = 1.0F, m = 0.0F;
+    sgd_element({.clip = 1.0F, .lr = 0x1p-6F, .momentum = 0.9F, .decay = 0.0F}, scale * 0.25F, master, m);
+    return 1.0F - master;
+  };
+  EXPECT_EQ(adamw_moves(4.0F), adamw_moves(1.0F));
+  EXPECT_EQ(sgd_moves(4.0F), 4.0F * sgd_moves(1.0F));
+  EXPECT_GT(sgd_moves(1.0F), 0.0F);
 }
 
 }  // namespace

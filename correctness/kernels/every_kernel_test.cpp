@@ -79,6 +79,7 @@ TEST(KernelCases, CountTheElementsOfTheContract) {
                                                      {"fold of 8 bf16", 7 * 4099},
                                                      {"divide", 4099},
                                                      {"adamw", 4099},
+                                                     {"sgd", 4099},
                                                      {"square sum", 4099},
                                                      {"hash", 4099},
                                                      {"initialize", 4099},

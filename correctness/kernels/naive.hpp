@@ -237,6 +237,23 @@ struct AdamWRates {
   float clip, lr, beta1, beta2, epsilon, decay, correction1, correction2;
 };
 
+struct SgdRates {
+  float clip, lr, momentum, decay;
+};
+
+template <class T>
+struct Velocity {
+  T master, m;
+};
+
+template <class T>
+Velocity<T> sgd(const SgdRates& n, T grad, Velocity<T> state) {
+  const T g = fma(T(n.decay), state.master, T(n.clip) * grad);
+  state.m = fma(T(n.momentum), state.m, g);
+  state.master = state.master - T(n.lr) * state.m;
+  return state;
+}
+
 template <class T>
 Moments<T> adamw(const AdamWRates& n, T grad, Moments<T> state) {
   const T g = T(n.clip) * grad;

@@ -148,6 +148,31 @@ TEST(FoldVisits, AreTheseForSix) {
 
 TEST(FoldVisits, RefuseNoElements) { EXPECT_THROW(fold_visits(0), Error); }
 
+// ((0+1)+2)+…, in the scratch and nothing else.
+Sum chain(const std::vector<Sum>& terms) {
+  Sum sum = terms.front();
+  for (size_t i = 1; i < terms.size(); ++i) sum = plus(sum, terms[i]);
+  return sum;
+}
+
+TEST(SequentialVisits, AddOneAfterAnotherWithoutExtraBuffers) {
+  for (int count = 1; count <= kMost; ++count) {
+    const Batching batching{1, count, Accumulate::sequential};
+    const auto run = carry_out(visits(batching));
+    std::vector<Sum> terms;
+    std::vector<int> order;
+    for (int i = 0; i < count; ++i) {
+      terms.push_back(leaf(i));
+      order.push_back(i);
+    }
+    EXPECT_EQ(run.result, chain(terms)) << count;
+    EXPECT_EQ(run.order, order);
+    EXPECT_EQ(run.buffers, 1 + extra_buffers(batching)) << count;
+    EXPECT_EQ(visits({3, 3 * count}), fold_visits(count)) << "the fold is the default";
+    EXPECT_EQ(extra_buffers({3, 3 * count}), extra_fold_buffers(count));
+  }
+}
+
 TEST(MicroBatches, AreComputedOnceEachWhateverTheReduction) {
   for (int micro_batches = 1; micro_batches <= kMost; ++micro_batches) {
     for (int world = 1; world <= micro_batches; ++world) {
@@ -185,6 +210,10 @@ TEST(MicroBatches, DefaultToTheFirstMultipleOfTheWorldFromEightOn) {
   }
 }
 
+Sum over_micro_steps(const Batching& batching, const std::vector<Sum>& terms) {
+  return batching.accumulate == Accumulate::fold ? fold(terms) : chain(terms);
+}
+
 // The sum that a stage makes: over its own micro-steps and then over places, or the other way round.
 Sum sum_of_layout(Reduction reduction, const Batching& batching) {
   const bool steps_first = reduction == Reduction::after_accumulation;
@@ -196,9 +225,9 @@ Sum sum_of_layout(Reduction reduction, const Batching& batching) {
     for (int i = 0; i < inner; ++i) {
       terms.push_back(leaf(micro_batch_of(reduction, batching, steps_first ? o : i, steps_first ? i : o)));
     }
-    sums.push_back(fold(terms));
+    sums.push_back(steps_first ? over_micro_steps(batching, terms) : fold(terms));
   }
-  return fold(sums);
+  return steps_first ? fold(sums) : over_micro_steps(batching, sums);
 }
 
 TEST(GlobalFold, IsWhatEveryLayoutMakesOfWhichItIsSaidAndNoOther) {
@@ -206,11 +235,13 @@ TEST(GlobalFold, IsWhatEveryLayoutMakesOfWhichItIsSaidAndNoOther) {
     const Sum global = fold_of(micro_batches);
     for (int world = 1; world <= micro_batches; ++world) {
       if (micro_batches % world != 0) continue;
-      const Batching batching{world, micro_batches};
-      for (const Reduction reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
-        EXPECT_EQ(equals_global_fold(reduction, batching), sum_of_layout(reduction, batching) == global)
-            << "N " << world << ", M " << micro_batches
-            << (reduction == Reduction::after_accumulation ? ", after accumulation" : ", every micro-step");
+      for (const Accumulate accumulate : {Accumulate::fold, Accumulate::sequential}) {
+        const Batching batching{world, micro_batches, accumulate};
+        for (const Reduction reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
+          EXPECT_EQ(equals_global_fold(reduction, batching), sum_of_layout(reduction, batching) == global)
+              << "N " << world << ", M " << micro_batches << ", " << name_of(accumulate)
+              << (reduction == Reduction::after_accumulation ? ", after accumulation" : ", every micro-step");
+        }
       }
     }
   }

@@ -180,6 +180,59 @@ Case bf16_copy_not_refreshed() {
   return {m, {Claim::bits, Claim::work}, "param"};
 }
 
+// ---- SGD: a wrong scale, which AdamW's parameters hardly show
+
+Case sgd_averages_over_ranks_only() {
+  Trial m{.name = "SgdAveragesOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
+  m.optimizer = Method::sgd;
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* fold = as<kernels::Fold>(call);
+    if (fold == nullptr || fold->divisor != 9.0F) return table.run(call);
+    kernels::Fold other = *fold;
+    other.divisor = 3.0F;
+    table.run(other);
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+// The averaged gradient and its norm are right, and the optimizer averages once more.
+Case sgd_averages_again() {
+  Trial m{.name = "SgdAveragesAgain", .stage = "ddp", .world = 4, .recipe = "fp32", .clip = 0.0};
+  m.optimizer = Method::sgd;
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* sgd = as<kernels::Sgd>(call);
+    if (sgd == nullptr) return table.run(call);
+    kernels::Sgd again = *sgd;
+    again.clip /= 4.0F;
+    table.run(again);
+  });
+  return {m, {Claim::bits}, "parameters of"};
+}
+
+// The first step is right: only the second has momentum.
+Case sgd_forgets_its_momentum() {
+  Trial m{.name = "SgdForgetsItsMomentum", .stage = "zero3", .world = 2};
+  m.optimizer = Method::sgd;
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    const auto* sgd = as<kernels::Sgd>(call);
+    if (sgd == nullptr) return table.run(call);
+    kernels::Sgd plain = *sgd;
+    plain.momentum = 0.0F;
+    table.run(plain);
+  });
+  return {m, {Claim::bits}, "step 1"};
+}
+
+// ---- Micro-steps added one after another
+
+// Pairs are added first, as in a fold, with the buffer that this takes.
+Case folds_what_is_sequential() {
+  Trial m{.name = "FoldsWhatIsSequential", .stage = "zero2", .world = 2, .micro_batches = 8};
+  m.accumulate = Accumulate::sequential;
+  m.make = folds_micro_steps;
+  return {m, {Claim::bits, Claim::memory}, "averaged gradient"};
+}
+
 // ---- fp32 parameters: what a rounded copy of a master hides
 
 // Parameters that the optimizer updates through a copy of its own are a step behind it.
@@ -217,15 +270,28 @@ Case gathered_through_bf16() {
 }  // namespace
 
 std::vector<Case> gradient_mutants() {
-  return {averaged_twice(),           not_averaged(),
-          averaged_over_ranks_only(), second_micro_step_replaces_first(),
-          reduced_in_bf16(),          slice_off_by_one(),
-          stale_padding_added(),      last_unit_never_reduced(),
-          other_micro_batches(),      one_rank_computes_wrongly(),
-          own_norm_clips(),           clip_not_applied(),
-          step_counter_per_unit(),    weight_decay_on_vectors(),
-          last_unit_not_updated(),    bf16_copy_not_refreshed(),
-          updates_a_stale_copy(),     gathered_through_bf16()};
+  return {averaged_twice(),
+          not_averaged(),
+          averaged_over_ranks_only(),
+          second_micro_step_replaces_first(),
+          reduced_in_bf16(),
+          slice_off_by_one(),
+          stale_padding_added(),
+          last_unit_never_reduced(),
+          other_micro_batches(),
+          one_rank_computes_wrongly(),
+          own_norm_clips(),
+          clip_not_applied(),
+          step_counter_per_unit(),
+          weight_decay_on_vectors(),
+          last_unit_not_updated(),
+          bf16_copy_not_refreshed(),
+          updates_a_stale_copy(),
+          gathered_through_bf16(),
+          sgd_averages_over_ranks_only(),
+          sgd_averages_again(),
+          sgd_forgets_its_momentum(),
+          folds_what_is_sequential()};
 }
 
 }  // namespace zp::mutants

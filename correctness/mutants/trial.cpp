@@ -28,6 +28,9 @@ Job job_of(const Trial& trial) {
   options.algorithm = trial.algorithm;
   options.schedule = trial.schedule;
   options.threads = trial.threads;
+  options.optimizer = trial.optimizer;
+  options.accumulate = trial.accumulate;
+  options.lr = trial.lr;
   return resolve(options, trial.world, "threads");
 }
 
@@ -38,7 +41,9 @@ const std::vector<ReferenceStep>& reference_for(const Job& job) {
   const std::lock_guard lock(mutex);
   const Arithmetic arithmetic = job.arithmetic_of(*job.rows.front());
   const std::string key =
-      job.model.name + std::string(job.training.recipe.name) + to_bytes(job.model.frozen) +
+      job.model.name + std::string(job.training.recipe.name) + std::string(name_of(job.training.optimizer)) +
+      std::to_string(job.training.lr) + std::string(name_of(arithmetic.batching.accumulate)) +
+      to_bytes(job.model.frozen) +
       to_bytes(std::vector<int>{static_cast<int>(arithmetic.reduction), arithmetic.batching.world,
                                 arithmetic.batching.micro_batches, static_cast<int>(arithmetic.algorithm),
                                 static_cast<int>(arithmetic.grads), job.steps,

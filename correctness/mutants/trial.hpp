@@ -30,6 +30,9 @@ struct Trial {
   std::optional<Algorithm> algorithm = {};
   Schedule schedule = {};
   int threads = 1;
+  Method optimizer = Method::adamw;
+  Accumulate accumulate = Accumulate::fold;
+  float lr = Training{}.lr;
   std::vector<int> rank_at = {};                          // places; empty: in rank order, or by node
   std::vector<int> node_of = {};                          // by rank; empty: all on one
   std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own

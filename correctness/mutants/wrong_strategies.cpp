@@ -222,8 +222,48 @@ class KeepsGatheredUnits final : public Strategy {
   std::vector<Buffer> kept_;
 };
 
+// Adds micro-steps, which come in turn, in pairs.
+class FoldsMicroSteps final : public Strategy {
+ public:
+  explicit FoldsMicroSteps(Rig& rig)
+      : training_(folding(rig.training)),
+        rig_{.device = rig.device,
+             .kernels = rig.kernels,
+             .transport = rig.transport,
+             .layout = rig.layout,
+             .training = training_},
+        inner_(make_zero2(rig_)) {}
+  void begin_micro_step(const Visit& visit) override {
+    Visit other = visits(training_.batching)[static_cast<size_t>(visit.element)];
+    other.element = visit.element;
+    inner_->begin_micro_step(other);
+  }
+  void before_forward(int unit) override { inner_->before_forward(unit); }
+  void after_forward(int unit) override { inner_->after_forward(unit); }
+  void before_backward(int unit) override { inner_->before_backward(unit); }
+  void after_backward(int unit) override { inner_->after_backward(unit); }
+  View params(int unit) override { return inner_->params(unit); }
+  View grads(int unit) override { return inner_->grads(unit); }
+  void finish_reductions() override { inner_->finish_reductions(); }
+  double step() override { return inner_->step(); }
+  std::vector<StateRun> own_state() override { return inner_->own_state(); }
+  std::vector<StateRun> replicas() override { return inner_->replicas(); }
+  Reduction reduction() const override { return inner_->reduction(); }
+
+ private:
+  static Training folding(Training training) {
+    training.batching.accumulate = Accumulate::fold;
+    return training;
+  }
+
+  Training training_;
+  Rig rig_;
+  std::unique_ptr<Strategy> inner_;
+};
+
 }  // namespace
 
+std::unique_ptr<Strategy> folds_micro_steps(Rig& rig) { return std::make_unique<FoldsMicroSteps>(rig); }
 std::unique_ptr<Strategy> gathers_too_early(Rig& rig) { return std::make_unique<GathersTooEarly>(rig); }
 std::unique_ptr<Strategy> counts_steps_per_unit(Rig& rig) {
   return std::make_unique<CountsStepsPerUnit>(rig);

@@ -19,5 +19,6 @@ std::unique_ptr<Strategy> keeps_gathered_units(Rig& rig);
 std::unique_ptr<Strategy> leaks_a_little(Rig& rig);
 // zero2 that computes the micro-batches of a stage which accumulates first.
 std::unique_ptr<Strategy> takes_other_micro_batches(Rig& rig);
+std::unique_ptr<Strategy> folds_micro_steps(Rig& rig);
 
 }  // namespace zp::mutants

@@ -114,22 +114,26 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"verify --betas 0.9", "--betas '0.9'", "two numbers"},
         Bad{"verify --betas 0.9,1", "--betas '1'", "at most 0.999999"},
         Bad{"verify --betas 0.9,-0.1", "--betas '-0.1'", "at least 0"},
+        Bad{"verify --momentum 1 --optimizer sgd", "--momentum '1'", "at most 0.999999"},
         Bad{"verify --seed -1", "--seed '-1'", "2^64"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Name, BadInput,
-    testing::Values(Bad{"verify --stages zero4", "'zero4'", "zero3-keep"},
-                    Bad{"verify --stages ddp,", "''", "zero3-keep"},
-                    Bad{"verify --stages ddp,ddp", "ddp is named twice", "--stages"},
-                    Bad{"verify --recipe fp16", "--recipe 'fp16'", "bf16-fp32grad, bf16, fp32"},
-                    Bad{"verify --model huge", "huge", "tiny, small, gpt2, synthetic"},
-                    Bad{"verify --transport carrier-pigeon", "'carrier-pigeon'", "threads"},
-                    Bad{"verify --algorithm ring", "'ring'", "halving and direct"},
-                    Bad{"verify --inject gremlin", "gremlin", "bitflip"},
-                    Bad{"verify --inject bitflip:colour=3", "colour", "step, rank, stage"},
-                    Bad{"verify --inject bitflip:rank=4 --ranks 4", "rank", "0 to 3"},
-                    Bad{"plan --params 7e9 --ranks 4 --recipe fp16", "--recipe 'fp16'",
-                        "bf16-fp32grad, bf16"}));
+    testing::Values(
+        Bad{"verify --stages zero4", "'zero4'", "zero3-keep"},
+        Bad{"verify --stages ddp,", "''", "zero3-keep"},
+        Bad{"verify --stages ddp,ddp", "ddp is named twice", "--stages"},
+        Bad{"verify --recipe fp16", "--recipe 'fp16'", "bf16-fp32grad, bf16, fp32"},
+        Bad{"verify --optimizer lion", "--optimizer 'lion'", "adamw and sgd"},
+        Bad{"verify --accumulate heap", "--accumulate 'heap'", "fold or sequential"},
+        Bad{"plan --params 7e9 --ranks 4 --optimizer lion", "--optimizer 'lion'", "adamw and sgd"},
+        Bad{"verify --model huge", "huge", "tiny, small, gpt2, synthetic"},
+        Bad{"verify --transport carrier-pigeon", "'carrier-pigeon'", "threads"},
+        Bad{"verify --algorithm ring", "'ring'", "halving and direct"},
+        Bad{"verify --inject gremlin", "gremlin", "bitflip"},
+        Bad{"verify --inject bitflip:colour=3", "colour", "step, rank, stage"},
+        Bad{"verify --inject bitflip:rank=4 --ranks 4", "rank", "0 to 3"},
+        Bad{"plan --params 7e9 --ranks 4 --recipe fp16", "--recipe 'fp16'", "bf16-fp32grad, bf16"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Combination, BadInput,
@@ -148,6 +152,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"verify --ranks 3 --algorithm halving", "there are 3", "direct", Exit::unavailable},
         Bad{"plan --params 7e9 --ranks 3 --algorithm halving", "there are 3", "direct", Exit::unavailable},
         Bad{"verify --overwrite", "--overwrite", "--out"},
+        Bad{"verify --momentum 0.5", "--momentum", "--optimizer sgd"},
+        Bad{"verify --ranks 2 --micro-batches 2050 --accumulate sequential", "up to 1024", "there are 1025"},
+        Bad{"verify --optimizer sgd --betas 0.9,0.95", "--betas", "--optimizer adamw"},
         Bad{"verify --out /nowhere/at/all.jsonl", "--out /nowhere/at/all.jsonl", "no folder /nowhere/at"},
         Bad{"verify --out /", "is a directory", "name a file"}));
 
@@ -181,6 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"plan --params 1e99 --ranks 4", "--params '1e99'", "at most 10000000000000"},
                     Bad{"plan --params 7e9 --ranks 4 --micro-steps 0", "--micro-steps '0'", "from 1"},
                     Bad{"plan --params 7e9 --ranks 4 --seq 8", "--seq", "--model"},
+                    Bad{"plan --params 7e9 --ranks 4 --accumulate fold", "--accumulate", "--model"},
                     Bad{"plan --model layers=4096,width=131072,heads=1,positions=1,vocabulary=2 --ranks 4",
                         "parameters", "--params"}));
 
@@ -224,6 +232,18 @@ TEST(CommandLine, HasDocumentedDefaults) {
   EXPECT_FALSE(o.algorithm);
   EXPECT_EQ(o.out, "");
   EXPECT_EQ(verify_of("--stages all").stages, o.stages);
+}
+
+TEST(CommandLine, TakesAnOptimizerAndAWayToAccumulate) {
+  const VerifyOptions none = verify_of("");
+  EXPECT_EQ(none.optimizer, Method::adamw);
+  EXPECT_EQ(none.accumulate, Accumulate::fold);
+  const VerifyOptions o = verify_of("--optimizer sgd --momentum 0.75 --accumulate sequential");
+  EXPECT_EQ(o.optimizer, Method::sgd);
+  EXPECT_EQ(o.momentum, 0.75F);
+  EXPECT_EQ(o.accumulate, Accumulate::sequential);
+  EXPECT_EQ(plan_of("--params 7e9 --ranks 4 --optimizer sgd").optimizer, Method::sgd);
+  EXPECT_EQ(plan_of("--model tiny --ranks 4 --accumulate sequential").accumulate, Accumulate::sequential);
 }
 
 TEST(CommandLine, TakesTheRanksOfItsLauncher) {
@@ -350,7 +370,7 @@ TEST_P(Help, FitsAScreenAndShowsAnExample) {
   std::istringstream stream(text);
   int lines = 0;
   for (std::string line; std::getline(stream, line); ++lines) EXPECT_LE(line.size(), 100U) << line;
-  EXPECT_LE(lines, 40) << text;
+  EXPECT_LE(lines, 48) << text;
   EXPECT_NE(text.find("Example: "), std::string::npos) << text;
 }
 

@@ -166,6 +166,10 @@ TEST_F(Executable, SaysInWhichLayoutsTheHashHolds) {
   EXPECT_NE(says("--ranks 3 --stages zero2 --micro-batches 24").find("N = 1, 3, 6, 12, 24"),
             std::string::npos)
       << says("--ranks 3 --stages zero2 --micro-batches 24");
+  EXPECT_NE(says("--ranks 4 --accumulate sequential --stages zero2").find("N = 4, 8"), std::string::npos)
+      << "up to two micro-steps are a fold";
+  EXPECT_NE(says("--ranks 2 --accumulate sequential --stages zero2").find("A = 4 added one after another"),
+            std::string::npos);
   EXPECT_NE(says("--ranks 7 --model synthetic").find("any number of ranks"), std::string::npos);
 }
 

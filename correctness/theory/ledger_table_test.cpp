@@ -98,6 +98,16 @@ TEST(SevenBillionOnFourRanks, HoldAndSendFourBytesEachInFp32) {
   EXPECT_EQ(rows.back().gathered, 28e9);
 }
 
+// Momentum alone: 8 bytes beside a master, 4 without.
+TEST(SevenBillionOnFourRanks, KeepAWordLessWithSgd) {
+  PlanNumbers numbers{.parameters = 7e9, .ranks = 4, .recipe = kRecipes[0], .micro_steps = 1};
+  numbers.optimizer = Method::sgd;
+  EXPECT_EQ(ideal_table(kStages, numbers).front().optimizer, 56e9);
+  numbers.recipe = recipe_named("fp32");
+  EXPECT_EQ(ideal_table(kStages, numbers).front().optimizer, 28e9);
+  EXPECT_EQ(ideal_table(kStages, numbers)[1].optimizer, 7e9);
+}
+
 TEST(LedgerTable, GivesLossAndNormALineOfTheirOwn) {
   const PlanNumbers numbers{.parameters = 7e9, .ranks = 4, .recipe = kRecipes[0], .micro_steps = 2};
   EXPECT_EQ(loss_bytes(numbers), 24);

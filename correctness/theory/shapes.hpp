@@ -44,6 +44,22 @@ inline Training training_of(int world, int micro_steps, const Recipe& recipe = k
   return training;
 }
 
+// Every way of updating parameters and of adding micro-steps, in every recipe.
+inline std::vector<Training> trainings_of(int world, int micro_steps) {
+  std::vector<Training> all;
+  for (const Recipe& recipe : kRecipes) {
+    for (const Method method : kMethods) {
+      for (const Accumulate accumulate : {Accumulate::fold, Accumulate::sequential}) {
+        Training training = training_of(world, micro_steps, recipe);
+        training.optimizer = method;
+        training.batching.accumulate = accumulate;
+        all.push_back(training);
+      }
+    }
+  }
+  return all;
+}
+
 // GPT-2 architecture, untied: the units of a model, from its shapes.
 inline std::vector<UnitSpec> gpt_units(const GptShape& s) {
   const int64_t w = s.width;

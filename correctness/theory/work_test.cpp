@@ -126,7 +126,7 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
     for (int add = 1; add < micro_steps; ++add)
       calls.run("fold", sharded_grads ? unit.slice.n : unit.padded.n);
     // Every term but those that open a sum comes through a scratch that another unit may have filled further.
-    for (const Visit& visit : fold_visits(micro_steps)) {
+    for (const Visit& visit : visits(training.batching)) {
       const int64_t padding = unit.padded.n - unit.length.n;
       if (!sharded_grads && !visit.first && padding > 0) calls.run("initialize", padding);
     }
@@ -152,7 +152,8 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
     if (!mine.empty()) calls.run("square sum", mine.length().n);
     for (const TensorLayout& tensor : unit.tensors) {
       const Range part = intersection(tensor.in_unit, updated);
-      if (!part.empty()) calls.run("adamw", part.length().n);
+      const std::string method = training.optimizer == Method::sgd ? "sgd" : "adamw";
+      if (!part.empty()) calls.run(method, part.length().n);
     }
     const bool in_place = training.recipe.name == "fp32";
     if (!updated.empty() && !in_place) calls.run("cast", updated.length().n);
@@ -174,9 +175,8 @@ TEST_P(EveryStage, DoesTheSumOfItsCalls) {
       for (const Algorithm algorithm : {Algorithm::direct, Algorithm::halving}) {
         if (algorithm == Algorithm::halving && !power_of_two) continue;
         for (const int micro_steps : {1, 2, 5}) {
-          for (const Recipe& recipe : kRecipes) {
+          for (const Training& training : trainings_of(world, micro_steps)) {
             const Layout layout(units, turned(world));
-            const Training training = training_of(world, micro_steps, recipe);
             for (int rank = 0; rank < world; ++rank) {
               Calls calls;
               for (int i = 0; i < micro_steps; ++i) {

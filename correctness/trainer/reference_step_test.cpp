@@ -15,6 +15,7 @@
 #include "harness/trainer/reference_gpt.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/sgd.hpp"
 
 namespace zp {
 namespace {
@@ -84,6 +85,26 @@ TEST(ReferenceStep, AveragesItsMicroBatchesByTheFoldAndStoresWhatTheRecipeStores
   }
 }
 
+// [[0+1]+2]/3.
+TEST(ReferenceStep, AddsItsMicroBatchesInTurnWhereThatIsAskedFor) {
+  for (const Recipe& recipe : kRecipes) {
+    auto config = small_gpt(recipe, 3);
+    const Type type = recipe.grads;
+    const auto first = gradients_at_start(config, 0);
+    config.arithmetic.batching.accumulate = Accumulate::sequential;
+    Lab lab(config);
+    lab.step();
+    for (size_t i = 0; i < lab.tensors.size(); ++i) {
+      const auto got = lab.values(HashKind::grad, i, type);
+      for (size_t e = 0; e < got.size(); ++e) {
+        const auto grad = [&](size_t number) { return stored(first.grads[number][i][e], type); };
+        const float sum = stored(stored(grad(0) + grad(1), type) + grad(2), type);
+        ASSERT_EQ(got[e], stored(sum / 3.0F, type)) << lab.tensors[i].name << " " << e;
+      }
+    }
+  }
+}
+
 TEST(ReferenceStep, HashesEveryMicroBatchsStoredGradient) {
   for (const Recipe& recipe : kRecipes) {
     const auto config = small_gpt(recipe, 3);
@@ -109,8 +130,10 @@ TEST(ReferenceStep, HashesEveryMicroBatchsStoredGradient) {
 }
 
 // Squares in blocks of 64 over each unit's tensors side by side, and two steps of AdamW, in plain loops.
-void check_norm_and_update(const Recipe& recipe) {
+void check_norm_and_update(const Recipe& recipe, Method method) {
   auto config = small_gpt(recipe, 2);
+  config.optimizer = method;
+  config.momentum = 0.75F;
   config.clip = 0.05;
   const HashKind exact = exact_kind(recipe);
   Lab lab(config);
@@ -153,17 +176,28 @@ void check_norm_and_update(const Recipe& recipe) {
     for (size_t i = 0; i < lab.tensors.size(); ++i) {
       numbers.decay = lab.tensors[i].shape.size() > 1 ? config.weight_decay : 0.0F;
       const auto grads = lab.values(HashKind::grad, i, Type::f32);
-      for (size_t e = 0; e < grads.size(); ++e)
-        adamw_element(numbers, grads[e], master[i][e], m[i][e], v[i][e]);
+      for (size_t e = 0; e < grads.size(); ++e) {
+        const SgdNumbers sgd{
+            .clip = numbers.clip, .lr = config.lr, .momentum = config.momentum, .decay = numbers.decay};
+        if (method == Method::adamw) adamw_element(numbers, grads[e], master[i][e], m[i][e], v[i][e]);
+        if (method == Method::sgd) sgd_element(sgd, grads[e], master[i][e], m[i][e]);
+      }
       EXPECT_EQ(lab.values(exact, i, Type::f32), master[i]) << lab.tensors[i].name;
       EXPECT_EQ(lab.values(HashKind::m, i, Type::f32), m[i]);
+      if (method == Method::sgd) {
+        EXPECT_EQ(step.v[i], HashSum{}) << "a hash of nothing";
+        EXPECT_THROW(lab.reference->bits(HashKind::v, static_cast<int>(i)), Error);
+        continue;
+      }
       EXPECT_EQ(lab.values(HashKind::v, i, Type::f32), v[i]);
     }
   }
 }
 
 TEST(ReferenceStep, TakesTheNormOverUnitsAndUpdatesByTheFormula) {
-  for (const Recipe& recipe : {kFp32Grads, kFp32}) check_norm_and_update(recipe);
+  for (const Recipe& recipe : {kFp32Grads, kFp32}) {
+    for (const Method method : kMethods) check_norm_and_update(recipe, method);
+  }
 }
 
 TEST(ReferenceStep, IsExactOnTheSyntheticModel) {

@@ -25,7 +25,9 @@ std::vector<Arithmetic> arithmetics(int micro_batches, Type grads) {
     for (const auto reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
       for (const auto algorithm : {Algorithm::direct, Algorithm::halving}) {
         if (algorithm == Algorithm::halving && !is_power_of_two(world)) continue;
-        all.push_back({reduction, {world, micro_batches}, algorithm, grads});
+        for (const auto accumulate : {Accumulate::fold, Accumulate::sequential}) {
+          all.push_back({reduction, {world, micro_batches, accumulate}, algorithm, grads});
+        }
       }
     }
   }
@@ -36,7 +38,8 @@ std::string described(const Arithmetic& a) {
   return std::string(a.reduction == Reduction::after_accumulation ? "after accumulation"
                                                                   : "every micro-step") +
          ", N = " + std::to_string(a.batching.world) + ", M = " + std::to_string(a.batching.micro_batches) +
-         ", " + std::string(name_of(a.algorithm)) + ", " + std::string(name_of(a.grads));
+         ", " + std::string(name_of(a.algorithm)) + ", " + std::string(name_of(a.grads)) + ", " +
+         std::string(name_of(a.batching.accumulate));
 }
 
 // ---- On paper: a value is a text, "(a+b)" a sum, "[x]" a value rounded. Micro-batch gradients are stored as
@@ -90,6 +93,14 @@ std::string reduced(const std::vector<std::string>& contributions, Algorithm alg
   return by_owner.front();
 }
 
+// A place's own micro-steps: sums that are added to are stored.
+std::string accumulated(const std::vector<std::string>& terms, Accumulate accumulate) {
+  if (accumulate == Accumulate::fold) return folded(terms, Partials::stored);
+  std::string sum = terms.front();
+  for (size_t i = 1; i < terms.size(); ++i) sum = plus(rounded(sum), terms[i]);
+  return sum;
+}
+
 std::string on_paper(const Arithmetic& a) {
   const int world = a.batching.world, steps = a.batching.micro_batches / world;
   std::vector<std::string> terms;
@@ -97,7 +108,7 @@ std::string on_paper(const Arithmetic& a) {
     for (int place = 0; place < world; ++place) {
       std::vector<std::string> own;
       for (int m = place; m < a.batching.micro_batches; m += world) own.push_back(std::to_string(m));
-      terms.push_back(rounded(folded(own, Partials::stored)));
+      terms.push_back(rounded(accumulated(own, a.batching.accumulate)));
     }
     return reduced(terms, a.algorithm);
   }
@@ -108,7 +119,7 @@ std::string on_paper(const Arithmetic& a) {
     const std::string sum = reduced(sent, a.algorithm);
     terms.push_back(steps > 1 ? rounded(sum) : sum);
   }
-  return folded(terms, Partials::stored);
+  return accumulated(terms, a.batching.accumulate);
 }
 
 std::string written(const Sum& sum) {

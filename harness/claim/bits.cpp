@@ -137,7 +137,10 @@ class BitsJudge {
   }
 
   // Whether there is such a state.
-  bool kept(HashKind kind) const { return kind != HashKind::master || has_master(facts_.training.recipe); }
+  bool kept(HashKind kind) const {
+    if (kind == HashKind::master) return has_master(facts_.training.recipe);
+    return kind != HashKind::v || has_second_moments(facts_.training.optimizer);
+  }
 
   // Whether every rank holds this state whole.
   bool replicated(HashKind kind) const {

@@ -78,8 +78,22 @@ int extra_fold_buffers(int count) {
   return std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(count))) - 2);
 }
 
+std::vector<Visit> visits(const Batching& batching) {
+  if (batching.accumulate == Accumulate::fold) return fold_visits(batching.micro_steps());
+  std::vector<Visit> out;
+  for (int element = 0; element < batching.micro_steps(); ++element) {
+    out.push_back({.element = element, .target = 0, .first = element == 0, .merges = {}});
+  }
+  return out;
+}
+
+int extra_buffers(const Batching& batching) {
+  return batching.accumulate == Accumulate::fold ? extra_fold_buffers(batching.micro_steps()) : 0;
+}
+
 bool equals_global_fold(Reduction reduction, const Batching& batching) {
   const int steps = batching.micro_steps();
+  if (batching.accumulate == Accumulate::sequential && steps > 2) return false;
   if (steps == 1 || batching.world == 1) return true;  // one of the two folds has one term
   const int sum_first = reduction == Reduction::after_accumulation ? batching.world : steps;
   return std::has_single_bit(static_cast<unsigned>(sum_first));

@@ -3,17 +3,27 @@
 // own account.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 namespace zp {
 
+// How a place adds its micro-steps: by the fold, or one after another, which needs no buffers beside the
+// scratch and has another order.
+enum class Accumulate { fold, sequential };
+
+constexpr std::string_view name_of(Accumulate accumulate) {
+  return accumulate == Accumulate::fold ? "fold" : "sequential";
+}
+
 // Whether a stage sums its own micro-steps before ranks talk, or reduces every micro-step.
 enum class Reduction { after_accumulation, every_micro_step };
 
-// M = A·N micro-batches a step.
+// M = A·N micro-batches a step, and how the micro-steps among them are added.
 struct Batching {
-  int world = 1;                                             // N
-  int micro_batches = 8;                                     // M
+  int world = 1;          // N
+  int micro_batches = 8;  // M
+  Accumulate accumulate = Accumulate::fold;
   int micro_steps() const { return micro_batches / world; }  // A
   friend bool operator==(const Batching&, const Batching&) = default;
 };
@@ -47,8 +57,13 @@ std::vector<Visit> fold_visits(int count);
 // Buffers beside the gradient that fold_visits(count) uses: floor(log2(count)) - 1, at least 0.
 int extra_fold_buffers(int count);
 
+// Visits of a place's micro-steps, and the buffers beside gradient and scratch that they use: of the fold, or
+// each micro-step added in turn, with none.
+std::vector<Visit> visits(const Batching& batching);
+int extra_buffers(const Batching& batching);
+
 // Whether the result is the fold over all M micro-batches, so that one hash serves every such layout (fp32
-// wire).
+// wire). Sums taken one after another are, up to two micro-steps.
 bool equals_global_fold(Reduction reduction, const Batching& batching);
 
 }  // namespace zp

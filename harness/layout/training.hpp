@@ -1,7 +1,9 @@
 // Numbers of the optimizer and the step, the same on every rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "harness/base/type.hpp"
 #include "harness/layout/fold.hpp"
@@ -9,8 +11,20 @@
 
 namespace zp {
 
-// fp32 words per parameter that the optimizer keeps: a master where the recipe has one, m and v.
-constexpr int optimizer_words(const Recipe& recipe) { return (has_master(recipe) ? 1 : 0) + 2; }
+// How parameters are updated: kernels/adamw.hpp and kernels/sgd.hpp hold the formulas.
+enum class Method { adamw, sgd };
+inline constexpr std::array kMethods{Method::adamw, Method::sgd};
+
+constexpr std::string_view name_of(Method method) { return method == Method::adamw ? "adamw" : "sgd"; }
+
+// Second moments are kept beside the first: sgd's momentum has none.
+constexpr bool has_second_moments(Method method) { return method == Method::adamw; }
+
+// fp32 words per parameter that the optimizer keeps: a master where the recipe has one, m, and v where the
+// method has it.
+constexpr int optimizer_words(const Recipe& recipe, Method method) {
+  return 1 + (has_master(recipe) ? 1 : 0) + (has_second_moments(method) ? 1 : 0);
+}
 
 struct Training {
   Recipe recipe;
@@ -19,7 +33,10 @@ struct Training {
   int keep = 0;  // zero3: so many units, the last ones, stay gathered from forward to backward
   uint64_t seed = 1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
-  float lr = 3e-4F, beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, weight_decay = 0.1F;
+  Method optimizer = Method::adamw;
+  float lr = 3e-4F, weight_decay = 0.1F;
+  float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F;  // of adamw
+  float momentum = 0.9F;                               // of sgd
 };
 
 }  // namespace zp

@@ -21,6 +21,7 @@ struct PlanExact {
   int64_t micro_batch_size = 0, sequence = 0;
   int micro_batches = 0, threads = 0;
   Algorithm algorithm = Algorithm::direct;
+  Accumulate accumulate = Accumulate::fold;
   Elements parameters, padded;
   std::vector<PlanUnit> units;
   std::vector<theory::ExactRow> rows;

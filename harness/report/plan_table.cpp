@@ -144,11 +144,12 @@ std::string exact_sent(const PlanExact& exact) {
 std::string exact_part(const PlanExact& exact) {
   const std::string tokens =
       exact.sequence > 0 ? fmt::format(" of {} x {} tokens", exact.micro_batch_size, exact.sequence) : "";
-  std::string text = paragraph(
-      "", fmt::format(
-              "{} exactly: slices padded to 64 elements, {} micro-batches{} a step, {}, {} kernel thread{}",
-              exact.model, exact.micro_batches, tokens, name_of(exact.algorithm), exact.threads,
-              exact.threads == 1 ? "" : "s"));
+  std::string text =
+      paragraph("", fmt::format("{} exactly: slices padded to 64 elements, {} micro-batches{} a step, added "
+                                "{}, {}, {} kernel thread{}",
+                                exact.model, exact.micro_batches, tokens,
+                                exact.accumulate == Accumulate::fold ? "by the fold" : "in turn",
+                                name_of(exact.algorithm), exact.threads, exact.threads == 1 ? "" : "s"));
   text.append(unit_table(exact)).append("\n").append(exact_held(exact));
   text += "each category at its own largest within the step; peak: the largest total\n\n";
   return text + exact_sent(exact) + "by the rank at place 0, per step\n";
@@ -158,13 +159,14 @@ std::string exact_part(const PlanExact& exact) {
 
 std::string plan_table(const PlanResult& plan) {
   const theory::PlanNumbers& n = plan.numbers;
-  std::string text = paragraph(
-      "", fmt::format(
-              "plan: {} parameters, {} rank{}, recipe {} ({} + {} + {} bytes a parameter), {} micro-step{} a "
-              "step; nothing was run, nothing measured",
-              exact_bytes(n.parameters), n.ranks, n.ranks == 1 ? "" : "s", n.recipe.name,
-              size_of(n.recipe.params).n, size_of(n.recipe.grads).n, 4 * optimizer_words(n.recipe),
-              n.micro_steps, n.micro_steps == 1 ? "" : "s"));
+  std::string text =
+      paragraph("", fmt::format("plan: {} parameters, {} rank{}, recipe {} with {} ({} + {} + {} bytes a "
+                                "parameter), {} micro-step{} a "
+                                "step; nothing was run, nothing measured",
+                                exact_bytes(n.parameters), n.ranks, n.ranks == 1 ? "" : "s", n.recipe.name,
+                                name_of(n.optimizer), size_of(n.recipe.params).n, size_of(n.recipe.grads).n,
+                                4 * optimizer_words(n.recipe, n.optimizer), n.micro_steps,
+                                n.micro_steps == 1 ? "" : "s"));
   text.append("\n").append(held_table(plan));
   text += "model states per rank, without padding, activations or buffers (GB = 10^9 B)\n\n";
   text += sent_table(plan);

@@ -59,14 +59,17 @@ Json config_json(const RunSettings& s) {
   json["device"] = s.device;
   json["steps"] = s.steps;
   json["micro_batches"] = s.micro_batches;
+  json["accumulate"] = s.accumulate;
   json["micro_batch_size"] = s.micro_batch_size;
   json["sequence"] = s.sequence;
   json["recipe"] = s.recipe;
   json["optimizer"] = s.optimizer;
   json["lr"] = s.lr;
-  json["beta1"] = s.beta1;
-  json["beta2"] = s.beta2;
-  json["epsilon"] = s.epsilon;
+  const bool adamw = s.optimizer == "adamw";
+  json["beta1"] = adamw ? Json(s.beta1) : Json(nullptr);
+  json["beta2"] = adamw ? Json(s.beta2) : Json(nullptr);
+  json["epsilon"] = adamw ? Json(s.epsilon) : Json(nullptr);
+  json["momentum"] = adamw ? Json(nullptr) : Json(s.momentum);
   json["weight_decay"] = s.weight_decay;
   json["clip"] = s.clip;
   json["seed"] = s.seed;
@@ -191,6 +194,7 @@ Json exact_json(const PlanExact& exact) {
   json["algorithm"] = zp::name_of(exact.algorithm);
   json["threads"] = exact.threads;
   json["micro_batches"] = exact.micro_batches;
+  json["accumulate"] = zp::name_of(exact.accumulate);
   json["micro_batch_size"] = exact.micro_batch_size;
   json["sequence"] = exact.sequence;
   for (const PlanUnit& unit : exact.units) {
@@ -219,6 +223,7 @@ std::string plan_line(const PlanResult& plan) {
   json["parameters"] = plan.numbers.parameters;
   json["ranks"] = plan.numbers.ranks;
   json["recipe"] = plan.numbers.recipe.name;
+  json["optimizer"] = zp::name_of(plan.numbers.optimizer);
   json["micro_steps"] = plan.numbers.micro_steps;
   for (const theory::IdealRow& row : plan.rows) json["stages"].push_back(ideal_json(row));
   json["loss_bytes"] = plan.loss_bytes;

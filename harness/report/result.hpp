@@ -49,7 +49,8 @@ struct StageResult {
 // What was asked for, and where it ran: goes into every record.
 struct RunSettings {
   std::string version, contract = "repro-1";
-  std::string model, data, data_hash, recipe, transport, algorithm, optimizer = "adamw", device = "cpu";
+  std::string model, data, data_hash, recipe, transport, algorithm, optimizer = "adamw", device = "cpu",
+                                                                    accumulate = "fold";
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
   bool tied = false;
   int64_t unit_blocks = 1;
@@ -62,7 +63,7 @@ struct RunSettings {
   int prefetch = 0;
   bool overlap = false;
   uint64_t seed = 1;
-  double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, timeout_s = 0;
+  double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, momentum = 0, timeout_s = 0;
   std::string injected;   // "" or the --inject text: the record then says INJECTED
   std::string hash_case;  // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;

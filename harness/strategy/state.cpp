@@ -58,14 +58,14 @@ View UnitState::mine(int unit) const {
 // ---- GradientSums
 
 GradientSums::GradientSums(Rig& rig, Extent extent) : rig_(rig), extent_(extent) {
-  const int micro_steps = rig.training.batching.micro_steps();
-  last_element_ = fold_visits(micro_steps).back().element;
+  const Batching& batching = rig.training.batching;
+  last_element_ = visits(batching).back().element;
   const Type type = rig.training.recipe.grads;
   buffers_.emplace_back(rig, Category::grads, type, extent);
-  for (int i = 0; i < extra_fold_buffers(micro_steps); ++i) {
+  for (int i = 0; i < extra_buffers(batching); ++i) {
     buffers_.emplace_back(rig, Category::fold, type, extent);
   }
-  if (micro_steps > 1) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
+  if (batching.micro_steps() > 1) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
   borrowed_.resize(static_cast<size_t>(rig.layout.unit_count()));
 }
 
@@ -126,11 +126,12 @@ Optimizer::Optimizer(Rig& rig, Extent extent) : rig_(rig), extent_(extent) {
   };
   if (has_master(training.recipe)) keep(HashKind::master);
   keep(HashKind::m);
-  keep(HashKind::v);
-  numbers_.lr = training.lr;
-  numbers_.beta1 = training.beta1;
-  numbers_.beta2 = training.beta2;
-  numbers_.epsilon = training.epsilon;
+  if (has_second_moments(training.optimizer)) keep(HashKind::v);
+  adamw_.lr = sgd_.lr = training.lr;
+  adamw_.beta1 = training.beta1;
+  adamw_.beta2 = training.beta2;
+  adamw_.epsilon = training.epsilon;
+  sgd_.momentum = training.momentum;
 }
 
 View Optimizer::state(HashKind kind, int unit) const {
@@ -188,9 +189,23 @@ void Optimizer::begin_step(double norm) {
   const Training& training = rig_.training;
   beta1_power_ *= static_cast<double>(training.beta1);
   beta2_power_ *= static_cast<double>(training.beta2);
-  numbers_.clip = clip_factor(norm, training.clip);
-  numbers_.correction1 = static_cast<float>(1.0 - beta1_power_);
-  numbers_.correction2 = static_cast<float>(1.0 - beta2_power_);
+  adamw_.clip = sgd_.clip = clip_factor(norm, training.clip);
+  adamw_.correction1 = static_cast<float>(1.0 - beta1_power_);
+  adamw_.correction2 = static_cast<float>(1.0 - beta2_power_);
+}
+
+void Optimizer::step(int unit, Range part, const View& grads, const View& exact, float decay) {
+  const auto give = [&](auto call) {
+    call.decay = decay;
+    call.grads = grads.part(part);
+    call.master = exact.part(part);
+    call.m = state(HashKind::m, unit).part(part);
+    return call;
+  };
+  if (rig_.training.optimizer == Method::sgd) return rig_.kernels.run(give(sgd_));
+  kernels::AdamW call = give(adamw_);
+  call.v = state(HashKind::v, unit).part(part);
+  rig_.kernels.run(call);
 }
 
 void Optimizer::update(int unit, const View& grads, const View& params) {
@@ -200,13 +215,7 @@ void Optimizer::update(int unit, const View& grads, const View& params) {
   const View exact = mastered ? state(HashKind::master, unit) : params;
   for (const TensorRun& run : runs(layout, range)) {
     const Range part{run.in_unit.begin - range.begin, run.in_unit.end - range.begin};
-    kernels::AdamW call = numbers_;
-    call.decay = decays(run.tensor->spec) ? rig_.training.weight_decay : 0.0F;
-    call.grads = grads.part(part);
-    call.master = exact.part(part);
-    call.m = state(HashKind::m, unit).part(part);
-    call.v = state(HashKind::v, unit).part(part);
-    rig_.kernels.run(call);
+    step(unit, part, grads, exact, decays(run.tensor->spec) ? rig_.training.weight_decay : 0.0F);
   }
   const Range logical = logical_part(layout, range);
   if (mastered && !logical.empty()) {

@@ -78,8 +78,8 @@ struct OptimizerState {
   UnitState values;
 };
 
-// AdamW over one extent: fp32 moments, and masters from which the parameters are made. Parameters that are
-// fp32 have no master, and are updated in place.
+// AdamW or SGD over one extent: fp32 moments, and masters from which the parameters are made. Parameters that
+// are fp32 have no master, and are updated in place.
 class Optimizer {
  public:
   Optimizer(Rig& rig, Extent extent);
@@ -90,10 +90,13 @@ class Optimizer {
   // One step on this extent of `unit`; grads and params are views of that extent. Where there is a master,
   // params = cast(master) then.
   void update(int unit, const View& grads, const View& params);
+  // In the order of their kinds; sgd's momentum is its first moment.
   const std::vector<OptimizerState>& states() const { return states_; }
 
  private:
   View state(HashKind kind, int unit) const;
+  // One step on `part` of a unit's views.
+  void step(int unit, Range part, const View& grads, const View& exact, float decay);
   // First values of the elements of `covered` of a unit.
   void fill(const UnitLayout& unit, Range covered, const View& into);
   // The master's first values, and from them the parameters'.
@@ -103,7 +106,8 @@ class Optimizer {
   Extent extent_;
   std::vector<OptimizerState> states_;
   double beta1_power_ = 1.0, beta2_power_ = 1.0;  // repeated products, not pow
-  kernels::AdamW numbers_;
+  kernels::AdamW adamw_;                          // numbers of the step
+  kernels::Sgd sgd_;
 };
 
 // Norm of the averaged gradient: every rank sums its own slice, and all ranks gather the exact sums.

@@ -19,6 +19,7 @@ constexpr int64_t kSyntheticCorpusLength = 1 << 20;
 Batching batching_of(const VerifyOptions& options, int world) {
   Batching batching;
   batching.world = world;
+  batching.accumulate = options.accumulate;
   batching.micro_batches = options.micro_batches == 0 ? default_micro_batches(world) : options.micro_batches;
   if (batching.micro_batches % world != 0) {
     fail(Exit::usage,
@@ -34,6 +35,8 @@ Training training_of(const VerifyOptions& options, int world) {
   training.batching = batching_of(options, world);
   training.seed = options.seed;
   training.clip = options.clip;
+  training.optimizer = options.optimizer;
+  training.momentum = options.momentum;
   training.lr = options.lr;
   training.beta1 = options.beta1;
   training.beta2 = options.beta2;
@@ -88,6 +91,9 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.sequence = job.shape.sequence;
   s.seed = job.training.seed;
   s.clip = job.training.clip;
+  s.optimizer = name_of(job.training.optimizer);
+  s.accumulate = name_of(job.training.batching.accumulate);
+  s.momentum = static_cast<double>(job.training.momentum);
   s.lr = static_cast<double>(job.training.lr);
   s.beta1 = static_cast<double>(job.training.beta1);
   s.beta2 = static_cast<double>(job.training.beta2);
@@ -108,7 +114,8 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
 Bytes reference_need(const Job& job, const Layout& layout, const RunFacts& facts) {
   const auto depth = std::bit_width(static_cast<unsigned>(job.training.batching.micro_batches));
   const Recipe& recipe = job.training.recipe;
-  const Bytes state = size_of(recipe.params) + Bytes{4} * optimizer_words(recipe) + Bytes{4} * (depth + 1);
+  const Bytes state = size_of(recipe.params) + Bytes{4} * optimizer_words(recipe, job.training.optimizer) +
+                      Bytes{4} * (depth + 1);
   return layout.parameters() * state + theory::total(facts.constant);
 }
 
@@ -202,6 +209,8 @@ ReferenceConfig Job::reference_config(const Arithmetic& arithmetic) const {
   config.arithmetic = arithmetic;
   config.seed = training.seed;
   config.clip = training.clip;
+  config.optimizer = training.optimizer;
+  config.momentum = training.momentum;
   config.lr = training.lr;
   config.beta1 = training.beta1;
   config.beta2 = training.beta2;
@@ -256,16 +265,17 @@ std::string agreement_of(const Job& job) {
   std::string text = fmt::format(
       "version {}, contract {}, model {} ({} layers, width {}, {} heads, vocabulary {}, {} positions), data "
       "hash {}, "
-      "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, seed {}, clip {}, lr {}, "
+      "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, "
+      "accumulate {}, seed {}, clip {}, optimizer {}, lr {}, momentum {}, "
       "betas {} {}, "
       "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, kernel threads asked "
       "for {}, injected '{}', tied {}, {} blocks a unit, frozen '{}', keep {}, {} ranks a node asked for, "
       "stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
       s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
-      s.seed, s.clip, s.lr, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.timeout_s, s.bucket_bytes,
-      s.prefetch, s.overlap, job.threads_asked, s.injected, s.tied, s.unit_blocks, fmt::join(s.frozen, " "),
-      s.keep, job.ranks_per_node);
+      s.accumulate, s.seed, s.clip, s.optimizer, s.lr, s.momentum, s.beta1, s.beta2, s.epsilon,
+      s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
+      s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   return text;
 }
@@ -283,8 +293,9 @@ std::string hash_case(const Job& job) {
   }
   const auto all_global = [&](int world) {
     return std::ranges::all_of(job.rows, [&](const StageRow* row) {
-      return equals_global_fold(row->promise.reduction,
-                                {.world = world, .micro_batches = batching.micro_batches});
+      Batching other = batching;
+      other.world = world;
+      return equals_global_fold(row->promise.reduction, other);
     });
   };
   if (fp32 && all_global(batching.world)) {
@@ -303,14 +314,17 @@ std::string hash_case(const Job& job) {
     const Arithmetic arithmetic = job.arithmetic_of(*row);
     if (std::ranges::find(distinct, arithmetic) == distinct.end()) distinct.push_back(arithmetic);
   }
+  const std::string layout =
+      fmt::format("N = {}, A = {}{}, {}", batching.world, batching.micro_steps(),
+                  batching.accumulate == Accumulate::sequential ? " added one after another" : "",
+                  name_of(job.algorithm));
   if (distinct.size() == 1) {
-    return fmt::format("one hash for these stages; it belongs to this layout: N = {}, A = {}, {}",
-                       batching.world, batching.micro_steps(), name_of(job.algorithm));
+    return fmt::format("one hash for these stages; it belongs to this layout: {}", layout);
   }
   return fmt::format(
-      "{} references, whose hashes belong to this layout (N = {}, A = {}, {}): stages that accumulate "
+      "{} references, whose hashes belong to this layout ({}): stages that accumulate "
       "first and stages that reduce every micro-step add in different orders",
-      distinct.size(), batching.world, batching.micro_steps(), name_of(job.algorithm));
+      distinct.size(), layout);
 }
 
 }  // namespace zp

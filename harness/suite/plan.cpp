@@ -33,12 +33,16 @@ PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {
   Training training;
   training.recipe = recipe;
   training.keep = options.keep;
-  training.batching = {.world = options.ranks, .micro_batches = options.ranks * options.micro_steps};
+  training.batching = {.world = options.ranks,
+                       .micro_batches = options.ranks * options.micro_steps,
+                       .accumulate = options.accumulate};
+  training.optimizer = options.optimizer;
   PlanExact exact;
   exact.model = model.name;
   exact.micro_batch_size = options.micro_batch_size;
   exact.sequence = options.sequence > 0 ? options.sequence : model.positions;
   exact.micro_batches = training.batching.micro_batches;
+  exact.accumulate = options.accumulate;
   exact.threads = options.threads;
   exact.algorithm = options.algorithm.value_or(default_algorithm(options.ranks, recipe.grads));
   exact.parameters = layout.parameters();
@@ -65,6 +69,7 @@ PlanResult make_plan(const PlanOptions& options) {
   plan.numbers.ranks = options.ranks;
   plan.numbers.recipe = recipe;
   plan.numbers.micro_steps = options.micro_steps;
+  plan.numbers.optimizer = options.optimizer;
   plan.rows = theory::ideal_table(theory::kStages, plan.numbers);
   plan.loss_bytes = theory::loss_bytes(plan.numbers);
   plan.norm_bytes = theory::norm_bytes(plan.numbers);

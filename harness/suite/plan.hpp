@@ -19,7 +19,9 @@ struct PlanOptions {
   std::optional<ModelConfig> model;  // gives exact shapes
   int ranks = 1;
   std::string recipe = "bf16-fp32grad";
-  int micro_steps = 1;                 // A
+  Method optimizer = Method::adamw;
+  int micro_steps = 1;  // A
+  Accumulate accumulate = Accumulate::fold;
   int keep = 0;                        // with a model, zero3: units kept from forward to backward
   int64_t micro_batch_size = 1;        // with a model: what activations are counted for
   int64_t sequence = 0;                // 0: the model's positions

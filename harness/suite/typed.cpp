@@ -21,6 +21,7 @@ namespace {
 constexpr int kMostRanks = 1024;
 constexpr int kMostSteps = 1'000'000;
 constexpr int kMostMicroBatches = 65'536;
+constexpr int kMostInTurn = 1024;  // the reference walks down such a sum
 constexpr int kMostThreads = 1024;
 constexpr int64_t kMostTokens = int64_t{1} << 24;
 constexpr double kMostPlanned = 1e13;       // parameters
@@ -69,6 +70,25 @@ std::optional<Algorithm> algorithm_of(const Typed& typed, int ranks) {
 void read_recipe(const Typed& typed, std::string& recipe) {
   recipe = typed.value("--recipe").value_or(recipe);
   recipe_named(recipe);
+}
+
+void read_optimizer(const Typed& typed, Method& optimizer) {
+  const auto text = typed.value("--optimizer");
+  if (!text) return;
+  const auto found = std::ranges::find(kMethods, *text, [](Method method) { return name_of(method); });
+  if (found == kMethods.end()) {
+    fail(Exit::usage, "--optimizer '" + *text + "': is unknown; there are adamw and sgd");
+  }
+  optimizer = *found;
+}
+
+void read_accumulate(const Typed& typed, Accumulate& accumulate) {
+  const auto text = typed.value("--accumulate");
+  if (!text) return;
+  if (*text != "fold" && *text != "sequential") {
+    fail(Exit::usage, "--accumulate '" + *text + "': must be fold or sequential");
+  }
+  accumulate = *text == "fold" ? Accumulate::fold : Accumulate::sequential;
 }
 
 void read_out(const Typed& typed, std::string& out, Existing& existing) {
@@ -132,6 +152,12 @@ void read_micro_batches(const Typed& typed, VerifyOptions& options) {
     fail(Exit::usage, fmt::format("--micro-batches {}: is no multiple of {} ranks; {} would be",
                                   options.micro_batches, ranks, above));
   }
+  read_accumulate(typed, options.accumulate);
+  if (options.accumulate == Accumulate::sequential && options.micro_batches / ranks > kMostInTurn) {
+    fail(Exit::usage,
+         fmt::format("--accumulate sequential: adds up to {} micro-steps a rank, and there are {}",
+                     kMostInTurn, options.micro_batches / ranks));
+  }
   typed.whole("--micro-batch-size", options.micro_batch_size, 1, 1 << 20);
 }
 
@@ -155,11 +181,19 @@ void read_training(const Typed& typed, VerifyOptions& options) {
   typed.real("--clip", options.clip, 0, 1e6);
   typed.real("--lr", options.lr, 0, 1000, Least::excluded);
   typed.real("--weight-decay", options.weight_decay, 0, 1000);
+  read_optimizer(typed, options.optimizer);
+  for (const auto& [name, of] : {std::pair{"--betas", Method::adamw}, std::pair{"--momentum", Method::sgd}}) {
+    if (of != options.optimizer && typed.given(name)) {
+      fail(Exit::usage,
+           fmt::format("{}: is for --optimizer {}, not {}", name, name_of(of), name_of(options.optimizer)));
+    }
+  }
+  constexpr double kMostBeta = 0.999999;
+  typed.real("--momentum", options.momentum, 0, kMostBeta);
   if (const auto text = typed.value("--betas")) {
     const std::vector<std::string> betas = split(*text);
     if (betas.size() != 2)
       fail(Exit::usage, "--betas '" + *text + "': must be two numbers, such as 0.9,0.95");
-    constexpr double kMostBeta = 0.999999;
     options.beta1 = static_cast<float>(real_number("--betas", betas[0], 0, kMostBeta));
     options.beta2 = static_cast<float>(real_number("--betas", betas[1], 0, kMostBeta));
   }
@@ -212,10 +246,12 @@ PlanOptions plan_options(const Typed& typed) {
   if (!typed.value("--ranks")) fail(Exit::usage, "plan: --ranks is missing, such as --ranks 4");
   typed.whole("--ranks", options.ranks, 1, model ? kMostRanks : 1'000'000);
   read_recipe(typed, options.recipe);
+  read_optimizer(typed, options.optimizer);
   typed.whole("--micro-steps", options.micro_steps, 1, kMostMicroBatches);
+  read_accumulate(typed, options.accumulate);
   options.algorithm = algorithm_of(typed, options.ranks);
-  for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm", "--keep",
-                                 "--tied", "--unit-blocks", "--freeze"}) {
+  for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm", "--accumulate",
+                                 "--keep", "--tied", "--unit-blocks", "--freeze"}) {
     if (sized && typed.given(name))
       fail(Exit::usage, name + ": is for --model; --params alone has no shapes");
   }

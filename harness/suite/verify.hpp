@@ -30,6 +30,9 @@ struct VerifyOptions {
   double clip = Training{}.clip;  // 0: no clipping
   float lr = Training{}.lr, beta1 = Training{}.beta1, beta2 = Training{}.beta2;
   float weight_decay = Training{}.weight_decay;
+  Method optimizer = Training{}.optimizer;
+  float momentum = Training{}.momentum;
+  Accumulate accumulate = Accumulate::fold;
   std::string transport;               // "": mpi under a launcher, else threads
   std::optional<Algorithm> algorithm;  // none: default_algorithm()
   Schedule schedule;

@@ -24,7 +24,7 @@ std::vector<IdealRow> ideal_table(std::span<const Stage> stages, const PlanNumbe
   const double ranks = numbers.ranks;
   const double b_p = bytes_of(numbers.recipe.params);
   const double b_g = bytes_of(numbers.recipe.grads);
-  const double k = bytes_of(Type::f32) * optimizer_words(numbers.recipe);
+  const double k = bytes_of(Type::f32) * optimizer_words(numbers.recipe, numbers.optimizer);
   const auto share = [&](Held held, double bytes) { return held == Held::whole ? bytes : bytes / ranks; };
 
   std::vector<IdealRow> rows;

@@ -21,6 +21,7 @@ struct PlanNumbers {
   int ranks = 1;          // N
   Recipe recipe;
   int micro_steps = 1;  // A
+  Method optimizer = Method::adamw;
 };
 
 // Bytes per rank. Exact as long as the numbers stay below 2⁵³ and Ψ/N is a dyadic number; no rounding of our

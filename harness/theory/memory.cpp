@@ -22,7 +22,7 @@ Elements trained_extent(const Layout& layout, Held held) {
   return sum;
 }
 
-// Buffers of the fold over A micro-steps: the sums that wait, and one unit's newest term (design 3.4).
+// Buffers of the sum over A micro-steps: the fold's sums that wait, and one unit's newest term (design 3.4).
 Bytes fold_bytes(const Stage& stage, const Layout& layout, const Training& training) {
   const int micro_steps = training.batching.micro_steps();
   if (micro_steps < 2) return {0};
@@ -32,7 +32,7 @@ Bytes fold_bytes(const Stage& stage, const Layout& layout, const Training& train
     const UnitLayout& unit = layout.unit(trained);
     largest = std::max(largest, stage.grads == Held::whole ? unit.padded : unit.slice);
   }
-  return trained_extent(layout, stage.grads) * each * extra_fold_buffers(micro_steps) + largest * each;
+  return trained_extent(layout, stage.grads) * each * extra_buffers(training.batching) + largest * each;
 }
 
 // Losses and norms of all ranks, gathered in place.
@@ -53,7 +53,7 @@ void set(HeldLines& lines, Category category, Bytes bytes) {
 HeldLines standing(const Stage& stage, const Layout& layout, const Training& training, Algorithm algorithm,
                    const HeldLines& constant) {
   const Recipe& recipe = training.recipe;
-  const Bytes optimizer = size_of(Type::f32) * optimizer_words(recipe);
+  const Bytes optimizer = size_of(Type::f32) * optimizer_words(recipe, training.optimizer);
   HeldLines lines = constant;
   set(lines, Category::params, extent(layout, stage.params) * size_of(recipe.params));
   set(lines, Category::grads, trained_extent(layout, stage.grads) * size_of(recipe.grads));

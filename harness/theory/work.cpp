@@ -72,12 +72,15 @@ void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, 
 
 // Norm, optimizer and cast handle logical elements only. The optimizer is called tensor by tensor, since
 // decay depends on the tensor. Only masters are cast: fp32 parameters have none.
-void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, const Recipe& recipe, int place) {
+void add_update(Counter& count, const Stage& stage, const UnitLayout& unit, const Training& training,
+                int place) {
   const Range mine = unit.owned_by(place);
   const Range updated = stage.optimizer == Held::whole ? Range{{0}, unit.length} : mine;
   count.add("square sum", 1, mine.length());
-  for (const TensorRun& run : runs(unit, updated)) count.add("adamw", 1, run.in_unit.length());
-  if (has_master(recipe)) count.add("cast", 1, updated.length());
+  for (const TensorRun& run : runs(unit, updated)) {
+    count.add(name_of(training.optimizer), 1, run.in_unit.length());
+  }
+  if (has_master(training.recipe)) count.add("cast", 1, updated.length());
 }
 
 }  // namespace
@@ -98,16 +101,16 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
     count.add_total(kernel, work.calls * micro_steps, work.elements * micro_steps);
   }
   // Terms that open a sum are written where they stay; only the others pass through the scratch.
-  const std::vector<Visit> visits = fold_visits(static_cast<int>(micro_steps));
-  const int64_t through_scratch = std::ranges::count(visits, false, &Visit::first);
+  const std::vector<Visit> visited = visits(training.batching);
+  const int64_t through_scratch = std::ranges::count(visited, false, &Visit::first);
   for (const int trained : layout.trained()) {
     const UnitLayout& unit = layout.unit(trained);
     // Whole units pass through one scratch, whose padding is cleared before it is added.
     if (stage.grads == Held::whole) count.add("initialize", through_scratch, unit.padded - unit.length);
-    // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
+    // A sum of A terms makes A-1 additions, over whole buffers or slices, padding included.
     count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
     add_reductions(count, stage, unit, training, algorithm);
-    add_update(count, stage, unit, training.recipe, place);
+    add_update(count, stage, unit, training, place);
   }
   return count.take();
 }

@@ -6,7 +6,8 @@
 //   correction is float(1 - power).
 // - Elements of the synthetic gradient, and of every hash, are numbered over the whole model in unit order.
 // - Blocks of the norm run over a unit's tensors side by side, in their order: a block may span two tensors.
-// - A recipe with fp32 parameters has no master: hashes of masters are those of nothing.
+// - A recipe with fp32 parameters has no master, and sgd no second moment (its momentum is the first, and
+//   starts at +0): hashes of what is not kept are those of nothing.
 // - Frozen tensors have parameters, made as if they were trained, and no other state. Their gradient is
 //   computed with all others, and dropped.
 #include "harness/trainer/reference.hpp"
@@ -65,10 +66,10 @@ class Alone final : public Reference {
     result.norm_bits = std::bit_cast<uint64_t>(norm);
     update(clip_factor(norm, config_.clip));
     result.params = hashes(HashKind::param, params_);
-    result.master =
-        has_master() ? hashes(HashKind::master, master_) : std::vector<HashSum>(result.params.size());
+    const std::vector<HashSum> nothing(result.params.size());
+    result.master = has_master() ? hashes(HashKind::master, master_) : nothing;
     result.m = hashes(HashKind::m, m_);
-    result.v = hashes(HashKind::v, v_);
+    result.v = has_v() ? hashes(HashKind::v, v_) : nothing;
     ++step_;
     return result;
   }
@@ -128,13 +129,14 @@ class Alone final : public Reference {
   }
 
   bool has_master() const { return config_.recipe.params != Type::f32; }
+  bool has_v() const { return config_.optimizer == Method::adamw; }
 
   const Tensors& state(HashKind kind) const {
     switch (kind) {
       case HashKind::param: return params_;
       case HashKind::master: require(has_master(), "fp32 parameters have no master"); return master_;
       case HashKind::m: return m_;
-      case HashKind::v: return v_;
+      case HashKind::v: require(has_v(), "sgd has no second moments"); return v_;
       case HashKind::grad: require(!average_.empty(), "a step was run"); return average_;
     }
     fail_rule("a state has a kind", {});
@@ -160,7 +162,7 @@ class Alone final : public Reference {
     params_ = acquire(Category::params, config_.recipe.params);
     if (has_master()) master_ = acquire_trained(Category::optimizer, Type::f32);
     m_ = acquire_trained(Category::optimizer, Type::f32);
-    v_ = acquire_trained(Category::optimizer, Type::f32);
+    if (has_v()) v_ = acquire_trained(Category::optimizer, Type::f32);
     for_each_tensor([&](const Tensor& tensor) {
       const std::string& name = tensor.spec.name;
       const bool passing = has_master() && tensor.frozen;
@@ -177,6 +179,7 @@ class Alone final : public Reference {
       if (has_master()) kernels_.run(kernels::Cast{.from = exact, .to = params_.at(name).all()});
       if (tensor.frozen) return;
       for (const Tensors* moments : {&m_, &v_}) {
+        if (moments->empty()) continue;
         kernels_.run(kernels::Initialize{
             .x = moments->at(name).all(), .init = Init::zeros, .scale = 0.0F, .key = 0, .first = 0});
       }
@@ -310,19 +313,29 @@ class Alone final : public Reference {
     for_each_trained([&](const Tensor& tensor) {
       const std::string& name = tensor.spec.name;
       const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
-      const bool decays = tensor.spec.shape.size() >= 2;
-      kernels_.run(kernels::AdamW{.grads = average_.at(name).all(),
+      const float decay = tensor.spec.shape.size() >= 2 ? config_.weight_decay : 0.0F;
+      if (config_.optimizer == Method::sgd) {
+        kernels_.run(kernels::Sgd{.grads = average_.at(name).all(),
                                   .master = exact,
                                   .m = m_.at(name).all(),
-                                  .v = v_.at(name).all(),
                                   .clip = clip,
                                   .lr = config_.lr,
-                                  .beta1 = config_.beta1,
-                                  .beta2 = config_.beta2,
-                                  .epsilon = config_.epsilon,
-                                  .decay = decays ? config_.weight_decay : 0.0F,
-                                  .correction1 = static_cast<float>(1.0 - power1_),
-                                  .correction2 = static_cast<float>(1.0 - power2_)});
+                                  .momentum = config_.momentum,
+                                  .decay = decay});
+      } else {
+        kernels_.run(kernels::AdamW{.grads = average_.at(name).all(),
+                                    .master = exact,
+                                    .m = m_.at(name).all(),
+                                    .v = v_.at(name).all(),
+                                    .clip = clip,
+                                    .lr = config_.lr,
+                                    .beta1 = config_.beta1,
+                                    .beta2 = config_.beta2,
+                                    .epsilon = config_.epsilon,
+                                    .decay = decay,
+                                    .correction1 = static_cast<float>(1.0 - power1_),
+                                    .correction2 = static_cast<float>(1.0 - power2_)});
+      }
       if (has_master()) kernels_.run(kernels::Cast{.from = exact, .to = params_.at(name).all()});
     });
   }

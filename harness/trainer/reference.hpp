@@ -11,7 +11,7 @@
 
 #include "harness/base/type.hpp"
 #include "harness/base/vocabulary.hpp"
-#include "harness/layout/fold.hpp"
+#include "harness/layout/training.hpp"
 #include "harness/model/model.hpp"
 #include "kernels/hash.hpp"
 
@@ -39,7 +39,8 @@ struct ReferenceConfig {
   Arithmetic arithmetic;
   uint64_t seed = 1;
   double clip = 1.0;
-  float lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  Method optimizer = Method::adamw;
+  float lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, momentum = 0;
   const Corpus* corpus = nullptr;  // null for the synthetic model
 };
 

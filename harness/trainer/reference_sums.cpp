@@ -51,22 +51,40 @@ bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 // In direct, the owner adds what it received in fp32; in halving, partial sums are sent.
 bool rounds_hops(Algorithm algorithm) { return algorithm == Algorithm::halving; }
 
+// One after another.
+Term chain(std::vector<Term> terms, Rounding rounding) {
+  Term sum = std::move(terms.front());
+  for (size_t i = 1; i < terms.size(); ++i) {
+    sum = add(std::move(sum), std::move(terms[i]));
+    sum->rounded = i + 1 < terms.size() ? rounding.between : rounding.last;
+  }
+  return sum;
+}
+
+// A place's micro-steps, in the way that was asked for.
+Term over_micro_steps(std::vector<Term> terms, Accumulate accumulate, Rounding rounding) {
+  return accumulate == Accumulate::fold ? fold(std::move(terms), rounding)
+                                        : chain(std::move(terms), rounding);
+}
+
 // Every place sums its own micro-batches p, p+N, … into its gradient buffer, which rounds each sum; then
 // ranks talk.
-Term accumulate_first(int world, int micro_steps, Algorithm algorithm) {
+Term accumulate_first(const Batching& batching, Algorithm algorithm) {
+  const int world = batching.world, micro_steps = batching.micro_steps();
   std::vector<Term> places;
   for (int place = 0; place < world; ++place) {
     std::vector<Term> own;
     own.reserve(static_cast<size_t>(micro_steps));
     for (int a = 0; a < micro_steps; ++a) own.push_back(leaf(place + a * world));
-    places.push_back(fold(std::move(own), {.between = true, .last = true}));
+    places.push_back(over_micro_steps(std::move(own), batching.accumulate, {.between = true, .last = true}));
   }
   return fold(std::move(places), {.between = rounds_hops(algorithm), .last = false});
 }
 
 // Ranks talk after every micro-step, and each owner sums what it received. A sum over places is stored, hence
 // rounded, where another micro-step follows or came before; so is every sum over micro-steps but the last.
-Term reduce_every_micro_step(int world, int micro_steps, Algorithm algorithm) {
+Term reduce_every_micro_step(const Batching& batching, Algorithm algorithm) {
+  const int world = batching.world, micro_steps = batching.micro_steps();
   std::vector<Term> steps;
   for (int a = 0; a < micro_steps; ++a) {
     std::vector<Term> places;
@@ -74,7 +92,29 @@ Term reduce_every_micro_step(int world, int micro_steps, Algorithm algorithm) {
     for (int place = 0; place < world; ++place) places.push_back(leaf(place * micro_steps + a));
     steps.push_back(fold(std::move(places), {.between = rounds_hops(algorithm), .last = micro_steps > 1}));
   }
-  return fold(std::move(steps), {.between = true, .last = false});
+  return over_micro_steps(std::move(steps), batching.accumulate, {.between = true, .last = false});
+}
+
+// Every layout of as many micro-batches: folds first, then few ranks.
+std::vector<Arithmetic> candidates(const Arithmetic& like) {
+  std::vector<Arithmetic> all;
+  for (const Accumulate accumulate : {Accumulate::fold, Accumulate::sequential}) {
+    for (int world = 1; world <= like.batching.micro_batches; ++world) {
+      if (like.batching.micro_batches % world != 0) continue;
+      for (const Reduction reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
+        for (const Algorithm algorithm : {Algorithm::direct, Algorithm::halving}) {
+          if (algorithm == Algorithm::halving && !is_power_of_two(world)) continue;
+          Arithmetic one = like;
+          one.batching.world = world;
+          one.batching.accumulate = accumulate;
+          one.reduction = reduction;
+          one.algorithm = algorithm;
+          all.push_back(one);
+        }
+      }
+    }
+  }
+  return all;
 }
 
 void forget_rounding(Sum& sum) {
@@ -93,8 +133,8 @@ std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic) {
   require(arithmetic.algorithm != Algorithm::halving || is_power_of_two(world),
           "halving needs a world that is a power of two");
   Term sum = arithmetic.reduction == Reduction::after_accumulation
-                 ? accumulate_first(world, micro_batches / world, arithmetic.algorithm)
-                 : reduce_every_micro_step(world, micro_batches / world, arithmetic.algorithm);
+                 ? accumulate_first(arithmetic.batching, arithmetic.algorithm)
+                 : reduce_every_micro_step(arithmetic.batching, arithmetic.algorithm);
   // Rounding fp32 to fp32 changes nothing.
   if (arithmetic.grads == Type::f32) forget_rounding(*sum);
   return sum;
@@ -113,18 +153,8 @@ bool same_sums(const Sum& a, const Sum& b) {
 // one device accumulating M of them.
 Arithmetic canonical(const Arithmetic& arithmetic) {
   const auto wanted = sum_over_micro_batches(arithmetic);
-  Arithmetic candidate = arithmetic;
-  for (int world = 1; world <= arithmetic.batching.micro_batches; ++world) {
-    if (arithmetic.batching.micro_batches % world != 0) continue;
-    candidate.batching.world = world;
-    for (const Reduction reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
-      candidate.reduction = reduction;
-      for (const Algorithm algorithm : {Algorithm::direct, Algorithm::halving}) {
-        if (algorithm == Algorithm::halving && !is_power_of_two(world)) continue;
-        candidate.algorithm = algorithm;
-        if (same_sums(*sum_over_micro_batches(candidate), *wanted)) return candidate;
-      }
-    }
+  for (const Arithmetic& candidate : candidates(arithmetic)) {
+    if (same_sums(*sum_over_micro_batches(candidate), *wanted)) return candidate;
   }
   return arithmetic;
 }

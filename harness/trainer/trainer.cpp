@@ -70,7 +70,7 @@ Trainer::Trainer(const TrainerConfig& config, Link& link)
   strategy_ = config.make_strategy(*rig_);
   if (faults.strategy) strategy_ = faults.strategy(std::move(strategy_), *rig_);
   losses_ = device.acquire(Category::scalars, Type::f32, {config.training.batching.micro_batches});
-  visits_ = fold_visits(config.training.batching.micro_steps());
+  visits_ = visits(config.training.batching);
   ledger_.mark(Point::after_init);
 }
 

@@ -1,9 +1,10 @@
-// Kernels whose every output element depends on one element of each input: GELU, sums, casts, AdamW, initial
-// values.
+// Kernels whose every output element depends on one element of each input: GELU, sums, casts, optimizers,
+// initial values.
 #include "harness/base/random.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
+#include "kernels/sgd.hpp"
 
 namespace zp::kernels::ZP_ISA {
 namespace {
@@ -102,6 +103,27 @@ void run(HostContext& context, const AdamW& call) {
         write(lanes, master + i, new_master);
         write(lanes, m + i, new_m);
         write(lanes, v + i, new_v);
+      });
+    });
+  });
+}
+
+void run(HostContext& context, const Sgd& call) {
+  const int64_t n = call.grads.length().n;
+  require_length(call.master, n, "sgd: master is as long as grads");
+  require_length(call.m, n, "sgd: m is as long as grads");
+  const SgdNumbers numbers{.clip = call.clip, .lr = call.lr, .momentum = call.momentum, .decay = call.decay};
+  with_type(call.grads.type(), [&](auto zero) {
+    const auto* grads = call.grads.read<decltype(zero)>();
+    float* master = call.master.write<float>();
+    float* m = call.m.write<float>();
+    over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
+      over_lanes(begin, end, [=](auto lanes, int64_t i) {
+        Floats new_master = read(lanes, master + i), new_m = read(lanes, m + i);
+        const auto broadcast = [](float x) { return splat(x); };
+        sgd_formula(numbers, broadcast, read(lanes, grads + i), new_master, new_m);
+        write(lanes, master + i, new_master);
+        write(lanes, m + i, new_m);
       });
     });
   });

@@ -26,6 +26,7 @@ void run(HostContext& context, const CrossEntropyBackward& call);
 void run(HostContext& context, const Cast& call);
 void run(HostContext& context, const Fold& call);
 void run(HostContext& context, const AdamW& call);
+void run(HostContext& context, const Sgd& call);
 void run(HostContext& context, const SquareSum& call);
 void run(HostContext& context, const HashRun& call);
 void run(HostContext& context, const Initialize& call);
