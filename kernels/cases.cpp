@@ -247,12 +247,12 @@ Call cast(CaseMemory& memory, const CaseSizes& s) {
   return call;
 }
 
-template <int inputs, Type type>
+template <int inputs, Type type, int divisor = 3>
 Call fold(CaseMemory& memory, const CaseSizes& s) {
   Fold call;
   for (int i = 0; i < inputs; ++i) call.inputs.push_back(memory.numbers(type, s.parameters));
   call.out = memory.space(type, s.parameters);
-  call.divisor = 3.0F;
+  call.divisor = divisor;
   return call;
 }
 
@@ -346,6 +346,7 @@ constexpr KernelCase kCases[] = {
     {.name = "cast to bf16", .make = cast<Type::f32, Type::bf16>},
     {.name = "cast to fp32", .make = cast<Type::bf16, Type::f32>},
     {.name = "fold of 2", .make = fold<2, Type::f32>},
+    {.name = "fold of 2 bf16", .make = fold<2, Type::bf16, 1>},
     {.name = "fold of 8 bf16", .make = fold<8, Type::bf16>},
     {.name = "divide", .make = fold<1, Type::f32>},
     {.name = "adamw", .make = adamw<Type::f32>},

@@ -119,15 +119,16 @@ scripts/install.sh tests || exit 5
 
 heading "g++, release: build and tests"
 if check "g++ build" build release all -DZP_TESTS=ON -DZP_BENCH=ON; then
-  tests "unit tests" build -LE mpi -j "$cores"
+  tests "unit tests" build -LE 'mpi|portability' -j "$cores"
   tests "mpi tests" build -L mpi
+  tests "portability tests" build -L portability -j "$cores"
 fi
 
 heading "README's promises, the report page, scripts"
 check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
 check "python syntax" python_syntax
 check "report page" /usr/bin/python3 correctness/scripts/report_test.py
-if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run; fi
+if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
 
 # clang is asked for its warnings, and whether its code ends on the bits of g++'s: neither wants optimisation.
 heading "clang: build, bits, format, clang-tidy"

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "harness/base/float_environment.hpp"
 #include "harness/transport/patience.hpp"
 #include "harness/transport/rows.hpp"
 
@@ -325,6 +326,7 @@ void run_threads(int world, double timeout_s, const std::function<void(Endpoint&
     Endpoint endpoint{.link = std::make_unique<ThreadLink>(shared, rank),
                       .control = std::make_unique<ThreadControl>(shared, rank, timeout_s)};
     try {
+      require_float_environment();
       body(endpoint);
     } catch (...) {
       first.keep(std::current_exception());
