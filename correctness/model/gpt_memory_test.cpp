@@ -18,11 +18,19 @@ MicroBatch tokens_for(const ModelConfig& config, const BatchShape& shape, uint64
 
 const BatchShape kShape{.batch = 2, .sequence = 29};
 
+ModelConfig tiny(bool tied, int64_t unit_blocks = 1) {
+  ModelConfig config = model_preset("tiny");
+  config.tied = tied;
+  config.unit_blocks = unit_blocks;
+  return config;
+}
+
 TEST(Gpt, LeavesPaddingAndNeighboursAlone) {
   for (const Recipe& recipe : kRecipes) {
     for (const int world : {1, 3, 8}) {
-      ModelRun run(model_preset("tiny"), kShape, recipe, lively, Fill::nan, world);
-      const Outcome outcome = run.run(0, 0, tokens_for(model_preset("tiny"), kShape, 1));
+      const ModelConfig config = tiny(world == 3, world == 8 ? 2 : 1);
+      ModelRun run(config, kShape, recipe, lively, Fill::nan, world);
+      const Outcome outcome = run.run(0, 0, tokens_for(config, kShape, 1));
       EXPECT_FALSE(std::isnan(outcome.loss));
       for (size_t unit = 0; unit < outcome.grads.size(); ++unit) {
         EXPECT_TRUE(run.grads()[unit].untouched_around()) << recipe.name << ", unit " << unit;
@@ -34,13 +42,46 @@ TEST(Gpt, LeavesPaddingAndNeighboursAlone) {
 }
 
 TEST(Gpt, ReadsNothingThatWasNotWritten) {
-  const ModelConfig config = model_preset("tiny");
-  const MicroBatch tokens = tokens_for(config, kShape, 2);
-  for (const Recipe& recipe : kRecipes) {
-    ModelRun zero(config, kShape, recipe, lively, Fill::zero);
-    ModelRun nan(config, kShape, recipe, lively, Fill::nan);
-    EXPECT_EQ(zero.run(0, 0, tokens), nan.run(0, 0, tokens)) << recipe.name;
+  for (const bool tied : {false, true}) {
+    const ModelConfig config = tiny(tied);
+    const MicroBatch tokens = tokens_for(config, kShape, 2);
+    for (const Recipe& recipe : kRecipes) {
+      ModelRun zero(config, kShape, recipe, lively, Fill::zero);
+      ModelRun nan(config, kShape, recipe, lively, Fill::nan);
+      EXPECT_EQ(zero.run(0, 0, tokens), nan.run(0, 0, tokens)) << recipe.name;
+    }
   }
+}
+
+// A table that head and embeddings share has the sum of two tables' gradients, exactly so where no token
+// occurs twice; blocks are what they are, however many form a unit.
+TEST(Gpt, TiedIsTheSumOfItsTwoTables) {
+  MicroBatch tokens = tokens_for(tiny(false), kShape, 5);
+  for (size_t i = 0; i < tokens.inputs.size(); ++i)
+    tokens.inputs[i] = static_cast<int32_t>((7 * i + 3) % 256);
+  // Both tables of the untied model hold the tied one's values.
+  const auto one_table = [](const TensorSpec& tensor, int64_t element) {
+    TensorSpec same = tensor;
+    if (tensor.name == "head.weight") same.name = "embeddings.token.weight";
+    return lively(same, element);
+  };
+  ModelRun apart(tiny(false), kShape, kFp32Grads, one_table);
+  ModelRun tied(tiny(true, 3), kShape, kFp32Grads, one_table);
+  const Outcome two = apart.run(0, 0, tokens), one = tied.run(0, 0, tokens);
+  EXPECT_EQ(one.loss, two.loss);
+  ASSERT_EQ(one.grads.size(), 3U);
+  const size_t table = 256 * 45, norm = 2 * 45;
+  int both = 0;
+  for (size_t i = 0; i < table; ++i) {
+    const float of_embeddings = two.grads[0][i], of_head = two.grads[4][norm + i];
+    ASSERT_EQ(one.grads[0][i], of_head + of_embeddings) << i;
+    both += of_embeddings != 0 && of_head != 0 ? 1 : 0;
+  }
+  EXPECT_GT(both, 58 * 40) << "every token's row has a part of both";
+  std::vector<float> blocks;
+  for (size_t unit = 1; unit <= 3; ++unit)
+    blocks.insert(blocks.end(), two.grads[unit].begin(), two.grads[unit].end());
+  EXPECT_EQ(one.grads[1], blocks);
 }
 
 TEST(Gpt, ForgetsTheMicroBatchBefore) {

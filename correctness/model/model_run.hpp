@@ -2,6 +2,7 @@
 // holds NaN.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -96,11 +97,13 @@ class ModelRun {
     for (const Use& use : uses(layout_)) {
       const auto unit = static_cast<size_t>(use.unit);
       if (use.pass == Pass::forward) {
-        model_->forward(use.unit, weights_[unit].whole);
+        model_->forward(use.unit, views(weights_, use.unit));
         if (use.unit == layout_.unit_count() - 1) outcome.loss = model_->loss();
       } else {
-        grads_[unit].poison();
-        model_->backward(use.unit, weights_[unit].whole, grads_[unit].whole);
+        // What a unit borrows is written from here on; what was borrowed of it holds the borrower's part.
+        if (!is_borrowed(use.unit)) grads_[unit].poison();
+        if (layout_.unit(use.unit).borrows >= 0) borrowed_of(grads_, use.unit)->poison();
+        model_->backward(use.unit, views(weights_, use.unit), views(grads_, use.unit));
       }
     }
     for (const Surrounded& grads : grads_) {
@@ -117,6 +120,20 @@ class ModelRun {
   static constexpr uint64_t kSeed = 11;
 
  private:
+  const Surrounded* borrowed_of(const std::vector<Surrounded>& list, int unit) const {
+    const int borrowed = layout_.unit(unit).borrows;
+    return borrowed < 0 ? nullptr : &list[static_cast<size_t>(borrowed)];
+  }
+
+  UnitViews views(const std::vector<Surrounded>& list, int unit) const {
+    const Surrounded* borrowed = borrowed_of(list, unit);
+    return {list[static_cast<size_t>(unit)].whole, borrowed == nullptr ? View() : borrowed->whole};
+  }
+
+  bool is_borrowed(int unit) const {
+    return std::ranges::any_of(layout_.units(), [unit](const UnitLayout& u) { return u.borrows == unit; });
+  }
+
   std::unique_ptr<Device> device_;
   std::unique_ptr<kernels::Table> kernels_;
   Layout layout_;

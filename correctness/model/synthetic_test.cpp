@@ -22,14 +22,16 @@ ModelRun synthetic_run(const Recipe& recipe, int world) {
 
 TEST(Synthetic, HasUnitsThatCutUnevenly) {
   const Layout layout(model_units(model_preset("synthetic")), 1);
-  bool one_over = false, fewer_than_ranks = false;
+  bool one_over = false, fewer_than_ranks = false, single = false;
   for (const UnitLayout& unit : layout.units()) {
     EXPECT_NE(unit.length.n % 64, 0) << unit.name;
     one_over = one_over || (unit.tensors.size() == 1 && unit.length.n > 64 && unit.length.n % 64 == 1);
-    fewer_than_ranks = fewer_than_ranks || unit.length.n < 8;
+    fewer_than_ranks = fewer_than_ranks || (unit.length.n > 1 && unit.length.n < 8);
+    single = single || unit.length.n == 1;
   }
   EXPECT_TRUE(one_over);
   EXPECT_TRUE(fewer_than_ranks);
+  EXPECT_TRUE(single);
 }
 
 TEST(Synthetic, GivesSmallDyadicGradients) {

@@ -91,6 +91,14 @@ TEST(Record, SaysNullForWhatWasNotMeasured) {
   EXPECT_TRUE(has(Record(run, run.stages[0]).line(), R"("injected":"bitflip")"));
 }
 
+TEST(Record, SaysWhatCrossedOnlyWhereThereAreNodes) {
+  RunResult run = sample_run();
+  run.stages[0].crossing = {4321};
+  EXPECT_NE(Record(run, run.stages[0]).line().find(R"("crossing_bytes":null)"), std::string::npos);
+  run.settings.nodes = 2;
+  EXPECT_NE(Record(run, run.stages[0]).line().find(R"("crossing_bytes":4321)"), std::string::npos);
+}
+
 TEST(Record, PutsWhatIsHeldBesideWhatWasPredictedInEveryCategoryOfEither) {
   const RunResult run = sample_run();
   const std::string line = Record(run, run.stages[0]).line();

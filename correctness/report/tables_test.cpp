@@ -76,6 +76,20 @@ TEST(VerdictTable, SaysNotMeasuredInWords) {
   EXPECT_TRUE(has(text, "23 claims proved, 0 refuted, 1 not measured; exit 0")) << text;
 }
 
+TEST(VerdictTable, SaysWhatWasSentToOtherNodesAndHowTheModelDiffersFromItsName) {
+  RunResult run = sample_run();
+  EXPECT_EQ(verdict_table(run).find("other nodes"), std::string::npos);
+  run.settings.nodes = 2;
+  run.settings.tied = true;
+  run.settings.frozen = {"head", "block.1"};
+  run.settings.keep = 3;
+  run.stages[0].crossing = {1'500'000};
+  const std::string text = verdict_table(run);
+  EXPECT_NE(text.find("sent to other nodes, MB: ddp 1.500, zero1 0.000"), std::string::npos) << text;
+  for (const char* words : {"2 nodes", "tied", "frozen: head", "zero3 keeps 3 units"})
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
 TEST(VerdictTable, SaysThatAFaultWasInjected) {
   RunResult run = sample_run();
   run.settings.injected = "bitflip:step=1,rank=2";

@@ -193,6 +193,44 @@ TEST_F(Executable, ProvesEveryStageAndLeavesRecordsThatKeepToTheirSchema) {
   EXPECT_EQ(again.code, 6) << "a record is never overwritten silently";
 }
 
+// A config.json of GPT-2 and 999 tokens below `most`, made from a fixed seed.
+constexpr const char* kMakeFiles =
+    "import json,random,struct,sys; r=random.Random(1); most,config,tokens=sys.argv[1:]; "
+    "open(config,\"w\").write(json.dumps({\"model_type\":\"gpt2\",\"n_layer\":1,\"n_embd\":10,\"n_head\":2,"
+    "\"n_positions\":9,\"vocab_size\":500})); open(tokens,\"wb\").write(struct.pack(\"<256i\",20240520,1,999,"
+    "*[0]*253)+struct.pack(\"<999H\",*[r.randrange(int(most)) for i in range(999)]))";
+
+TEST_F(Executable, TrainsTheModelOfAFileOnTheTokensOfAFile) {
+  const std::string config = file("config.json"), tokens = file("tokens.bin");
+  const auto make = [&](const std::string& most) {
+    return shell(std::string("python3 -c '") + kMakeFiles + "' " + most + " " + config + " " + tokens).code;
+  };
+  const std::string run = "ZP verify --ranks 3 --steps 2 --model " + config + " --data " + tokens;
+  ASSERT_EQ(make("500"), 0);
+  const Outcome good = shell(run + " --freeze block.0");
+  EXPECT_EQ(good.code, 0) << good.err << good.out;
+  EXPECT_NE(good.out.find("config.json, 6,440 parameters"), std::string::npos) << good.out;
+  EXPECT_NE(good.out.find("direct, tied, frozen:"), std::string::npos) << good.out;
+  ASSERT_EQ(make("9000"), 0);
+  const Outcome bad = shell(run);
+  EXPECT_EQ(bad.code, 6);
+  EXPECT_EQ(lines_in(bad.err), 1) << bad.err;
+  EXPECT_NE(bad.err.find("outside the model's vocabulary of 500"), std::string::npos) << bad.err;
+}
+
+TEST_F(Executable, StandsByNodeUnderALauncherWithTheSameHash) {
+  const std::string options = "verify --model tiny --steps 1 --stages ddp,zero3 --out ";
+  EXPECT_EQ(launch(4, options + file("one.jsonl")), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(launch(4, options + file("two.jsonl") + " --ranks-per-node 2"), (std::vector<int>{0, 0, 0, 0}));
+  const auto hash = [&](const std::string& name) {
+    const std::string text = text_of(file(name));
+    return text.substr(text.find(R"("hash":")"), 41);
+  };
+  EXPECT_EQ(hash("one.jsonl"), hash("two.jsonl"));
+  EXPECT_NE(text_of(file("one.jsonl")).find(R"("nodes":1)"), std::string::npos) << "ranks here share memory";
+  EXPECT_NE(text_of(file("two.jsonl")).find(R"("nodes":2)"), std::string::npos);
+}
+
 TEST_F(Executable, RecordsARefutedStageWithoutARate) {
   const Outcome bad =
       shell("ZP verify --ranks 2 --model tiny --steps 2 --stages zero1 --inject bitflip --out " +

@@ -54,12 +54,13 @@ TensorSpec tensor(std::string name, std::vector<int64_t> shape) {
 }  // namespace
 
 // Lengths that exercise slices: matrices and vectors of odd size, one element more than a multiple of 64, and
-// fewer elements than ranks.
+// fewer elements than ranks, and a single one.
 std::vector<UnitSpec> synthetic_units() {
   return {
       {.name = "odd", .tensors = {tensor("odd.weight", {17, 23}), tensor("odd.bias", {5})}},
       {.name = "over", .tensors = {tensor("over.bias", {3 * 64 + 1})}},
       {.name = "few", .tensors = {tensor("few.bias", {3})}},
+      {.name = "one", .tensors = {tensor("one.bias", {1})}},
       {.name = "wide",
        .tensors = {tensor("wide.bias", {29}), tensor("wide.weight", {31, 37}), tensor("wide.scale", {1})}}};
 }
