@@ -140,7 +140,7 @@ check "clang-tidy" tidy
 # Sanitized code is slow: less optimisation, since it is compiled more than it is run, and without the longest trainings
 # and gradient comparisons, whose code the shorter ones run too. The thread sanitizer sees what has threads.
 sanitized=(-DZP_TESTS=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
-long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_'
+long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
 threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
 heading "address and undefined-behaviour sanitizers"
 if check "asan build" build asan all "${sanitized[@]}"; then

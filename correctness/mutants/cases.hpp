@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,5 +29,13 @@ std::vector<Case> gradient_mutants();
 std::vector<Case> traffic_mutants();
 std::vector<Case> holding_mutants();
 std::vector<Case> shape_mutants();
+
+inline std::vector<Case> all_mutants() {
+  std::vector<Case> all = gradient_mutants();
+  for (Case& mutant : traffic_mutants()) all.push_back(std::move(mutant));
+  for (Case& mutant : holding_mutants()) all.push_back(std::move(mutant));
+  for (Case& mutant : shape_mutants()) all.push_back(std::move(mutant));
+  return all;
+}
 
 }  // namespace zp::mutants

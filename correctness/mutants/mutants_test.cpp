@@ -8,14 +8,6 @@
 namespace zp::mutants {
 namespace {
 
-std::vector<Case> cases() {
-  std::vector<Case> all = gradient_mutants();
-  for (Case& mutant : traffic_mutants()) all.push_back(std::move(mutant));
-  for (Case& mutant : holding_mutants()) all.push_back(std::move(mutant));
-  for (Case& mutant : shape_mutants()) all.push_back(std::move(mutant));
-  return all;
-}
-
 std::string names(const std::set<Claim>& claims) {
   std::string text;
   for (const Claim claim : claims) text += std::string(name_of(claim)) + " ";
@@ -37,7 +29,7 @@ TEST_P(EveryMutant, IsRefutedByTheClaimsItOffends) {
   EXPECT_NE(evidence.find(mutant.mutant.stage), std::string::npos) << evidence;
 }
 
-INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, testing::ValuesIn(all_mutants()),
                          [](const auto& info) { return info.param.mutant.name; });
 
 // ---- Mutants that no claim can judge, since the ranks no longer talk: they end, on every rank, with an

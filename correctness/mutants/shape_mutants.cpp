@@ -56,10 +56,19 @@ Case borrowed_table_is_stale() {
 
 // ---- Frozen
 
+std::vector<UnitSpec> thawed(const Layout& layout) {
+  std::vector<UnitSpec> units;
+  for (const UnitLayout& unit : layout.units()) {
+    units.push_back({.name = unit.name, .tensors = {}, .borrows = unit.borrows});
+    for (const TensorLayout& tensor : unit.tensors) units.back().tensors.push_back(tensor.spec);
+  }
+  return units;
+}
+
 // A rig whose layout trains every unit.
 struct Thawed {
   explicit Thawed(Rig& given)
-      : layout(model_units(model_preset("tiny")), given.layout.places()),
+      : layout(thawed(given.layout), given.layout.places()),
         rig{.device = given.device,
             .kernels = given.kernels,
             .transport = given.transport,

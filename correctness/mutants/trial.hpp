@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/suite/job.hpp"
 #include "harness/suite/stage_run.hpp"
 #include "harness/suite/stages.hpp"
 
@@ -47,7 +48,11 @@ struct Outcome {
   std::string evidence(Claim claim) const;
 };
 
-// Ranks as threads. Every rank's result must be the same.
+// Ranks as threads. Results that are not the same on every rank are an error.
 Outcome run(const Trial& trial);
+
+// Of a trial only what is wrong on purpose counts here, and how memory is filled; all else is as the job
+// says, which has one stage. The reference is made first, as the command makes it, where none is given.
+Outcome run(const Job& job, const Trial& trial, const std::vector<ReferenceStep>* reference = nullptr);
 
 }  // namespace zp::mutants
