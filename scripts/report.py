@@ -172,6 +172,7 @@ def page(run, stages):
 {text(config.get("micro_batches"))} micro-batches: <strong>{text(conclusion(stages))}</strong>.</p>
 {banner}{invalid}{summary_table(stages)}{hash_line(stages)}
 {f"<p>{text(run['hash_case'])}</p>" if run.get("hash_case") else ""}
+{f"<p>Bits were judged by golden file {text(run['golden'])}.</p>" if run.get("golden") else ""}
 {settings_table(run)}
 {evidence(stages)}
 <h2>Verdicts</h2>

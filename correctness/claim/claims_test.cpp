@@ -273,6 +273,15 @@ TEST(Verdicts, StayRefutedOnceRefuted) {
   EXPECT_THROW(merge(all, {Claim::work, Finding::proved, {}}), Error);
 }
 
+// A file may hold an H that its own hashes do not add up to.
+TEST(Bits, AreRefutedByAHashOfTheWholeStateAlone) {
+  MadeRun run(theory::kZero3, 3, 2, Algorithm::direct);
+  flip(run.reference.state);
+  const Verdict verdict = judge(Claim::bits, run);
+  ASSERT_EQ(verdict.evidence.size(), 1U);
+  EXPECT_NE(verdict.evidence.front().find("hash of the whole state: got "), std::string::npos);
+}
+
 // Every rank has the same data and so does the reference: nothing differs, and nothing is shown.
 TEST(Judges, RefuteBitsOfMicroBatchesThatDoNotDiffer) {
   MadeRun run(theory::kZero2, 4, 2, Algorithm::halving);

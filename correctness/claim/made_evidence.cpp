@@ -79,6 +79,9 @@ ReferenceStep made_reference(const Layout& layout, const Training& training) {
   for (int number = 0; number < training.batching.micro_batches; ++number) {
     reference.micro_batch_grads.push_back(hash_of(HashKind::grad, number, number + 1, 3));
   }
+  for (const auto* kind : {&reference.params, &reference.master, &reference.m, &reference.v}) {
+    for (const HashSum& hash : *kind) reference.state += hash;
+  }
   reference.loss_bits = std::bit_cast<uint64_t>(2.75);
   reference.norm_bits = std::bit_cast<uint64_t>(0.375);
   return reference;

@@ -98,6 +98,22 @@ TEST(VerdictTable, SaysThatAFaultWasInjected) {
   EXPECT_TRUE(has(text, "a fault was INJECTED; exit 0"));
 }
 
+TEST(VerdictTable, SaysWhomTheBitsWereComparedWith) {
+  RunResult run = sample_run();
+  EXPECT_FALSE(has(verdict_table(run), "golden"));
+  run.settings.golden = "results/golden/small.json";
+  run.stages[0].hash.low += 1;
+  std::string text = verdict_table(run);
+  EXPECT_TRUE(has(text, "\nbits by golden file results/golden/small.json\n")) << text;
+  EXPECT_TRUE(has(text, "zero3-keep, golden file\n")) << text;
+  EXPECT_FALSE(has(text, "reference\n")) << text;
+  run.settings.golden = "";
+  run.settings.write_golden = "new.json";
+  EXPECT_TRUE(has(verdict_table(run), "golden file new.json not written\n"));
+  run.golden_written = true;
+  EXPECT_TRUE(has(verdict_table(run), "golden file new.json written\n"));
+}
+
 TEST(VerdictTable, ShowsNoHashOfAStateThatIsNotFinite) {
   RunResult run = sample_run();
   for (StageResult& stage : run.stages) stage.hash.finite = false;

@@ -6,6 +6,7 @@ the same on every rank. The environment must suit mpirun (scripts/mpi_env.sh).
 Usage: promises_test.py EXECUTABLE
 """
 
+import json
 import os
 import pathlib
 import re
@@ -64,7 +65,8 @@ class Promises(unittest.TestCase):
             folder = pathlib.Path(folder)
             (folder / "build").mkdir()
             (folder / "build" / "zeroproof").symlink_to(EXECUTABLE)
-            (folder / "scripts").symlink_to(ROOT / "scripts")
+            for name in ("scripts", "results"):
+                (folder / name).symlink_to(ROOT / name)
             (folder / "run.jsonl").write_bytes((ROOT / "correctness/scripts/run.jsonl").read_bytes())
             for command, code in commands:
                 with self.subTest(command=command):
@@ -104,9 +106,24 @@ class Promises(unittest.TestCase):
                         verify(ranks, "--recipe", "bf16", "--micro-batches", str(ranks * micro_steps))
                     )
 
+    def test_golden_files_judge_both_transports(self):
+        files = sorted((ROOT / "results" / "golden").glob("*.json"))
+        self.assertGreater(len(files), 1)
+        for path in files:
+            golden = json.loads(path.read_text(encoding="utf-8"))
+            config, ranks = golden["config"], golden["layout"]["ranks"]
+            options = ["--golden", str(path), "--recipe", config["recipe"]]
+            if config["wire"] == "i64":
+                options += ["--wire", "i64"]
+            for transport in ("threads", "mpi"):
+                with self.subTest(path=path.name, transport=transport):
+                    done = verify(ranks, *options, transport=transport)
+                    self.assert_proved(done)
+                    self.assertIn("bits by golden file", done.stdout)
+
     def test_every_fault_ends_every_rank_with_its_documented_code(self):
         faults = documented_faults()
-        self.assertEqual(len(faults), 6)
+        self.assertEqual(len(faults), 7)
         for kind, code in faults:
             with self.subTest(kind=kind):
                 command = shlex.join(

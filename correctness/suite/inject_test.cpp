@@ -21,11 +21,17 @@ TEST(Injection, ReadsKindAndKeys) {
   EXPECT_EQ(full.bit, 22);
   EXPECT_EQ(full.stage, "zero2");
   EXPECT_EQ(parse_injection("bitflip", 4).rank, 3);
+  // Whoever computes a micro-batch is struck where it is named.
+  EXPECT_EQ(parse_injection("flip-gradient", 4).rank, 3);
+  EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5", 4).rank, -1);
+  EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5", 4).micro_batch, 5);
+  EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5,rank=0", 4).rank, 0);
 }
 
 TEST(Injection, RefusesWhatItDoesNotKnow) {
-  for (const char* text : {"flip", "bitflip:step", "bitflip:step=", "bitflip:step=x", "bitflip:rank=4",
-                           "bitflip:colour=1", "extra-message:bit=3", "bitflip:step=-1"}) {
+  for (const char* text :
+       {"flip", "bitflip:step", "bitflip:step=", "bitflip:step=x", "bitflip:rank=4", "bitflip:colour=1",
+        "extra-message:bit=3", "bitflip:step=-1", "bitflip:micro-batch=1"}) {
     try {
       parse_injection(text, 4);
       ADD_FAILURE() << text << " was taken";
@@ -40,10 +46,13 @@ TEST(Injection, RefusesWhatTheJobDoesNotHave) {
   InjectionBounds bounds;
   bounds.steps = 3;
   bounds.units = 5;
+  bounds.micro_batches = 8;
   bounds.grads = Type::bf16;
   bounds.stages = {"ddp", "zero2"};
+  EXPECT_NO_THROW(check_injection(parse_injection("flip-gradient:micro-batch=7", 2), bounds));
   EXPECT_NO_THROW(check_injection(parse_injection("bitflip:step=2,unit=4,bit=15,stage=zero2", 2), bounds));
-  for (const char* text : {"bitflip:step=3", "bitflip:unit=5", "bitflip:bit=16", "bitflip:stage=zero3"}) {
+  for (const char* text : {"bitflip:step=3", "bitflip:unit=5", "bitflip:bit=16", "bitflip:stage=zero3",
+                           "flip-gradient:micro-batch=8"}) {
     EXPECT_THROW(check_injection(parse_injection(text, 2), bounds), Error) << text;
   }
 }
@@ -80,6 +89,34 @@ TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
            {std::string("step 1"), stage, std::string("rank "), std::string("place ")}) {
         EXPECT_NE(evidence.find(word), std::string::npos) << word << " is missing in\n" << evidence;
       }
+    }
+  }
+}
+
+// Who computed wrongly, and on what: named though every rank's state is wrong afterwards.
+TEST(FlipGradient, IsFoundInTheGradientOfTheMicroBatchThatItStruck) {
+  for (const StageRow& row : stages()) {
+    for (const int number : {0, 4, 8}) {
+      const FiredCounts fired = no_strikes(1);
+      const Injection injection =
+          parse_injection("flip-gradient:step=1,micro-batch=" + std::to_string(number), 3);
+      mutants::Trial trial;
+      trial.stage = row.name();
+      trial.world = 3;
+      trial.model = "synthetic";
+      trial.faults = [&](int rank) {
+        return make_faults({injection}, row.name(), rank, kRecipes.front(), fired);
+      };
+      const mutants::Outcome outcome = mutants::run(trial);
+      ASSERT_TRUE(outcome.result) << outcome.error->what();
+      EXPECT_EQ(*fired[0], 1);
+      EXPECT_EQ(outcome.refuted(), std::set<Claim>{Claim::bits});
+      const bool first = row.promise.reduction == Reduction::after_accumulation;
+      const int place = first ? number % 3 : number / 3;
+      const std::string says = "step 1, " + std::string(row.name()) + ", rank " + std::to_string(place) +
+                               " (place " + std::to_string(place) + "): own gradient of micro-batch " +
+                               std::to_string(number) + ": got";
+      EXPECT_TRUE(outcome.evidence(Claim::bits).starts_with(says)) << outcome.evidence(Claim::bits);
     }
   }
 }

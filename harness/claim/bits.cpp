@@ -106,6 +106,7 @@ class BitsJudge {
          {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
       judge_replicas(kind);
     }
+    judge_state();
     judge_padding();
     judge_finite();
     return std::move(findings_).verdict();
@@ -121,6 +122,7 @@ class BitsJudge {
   void judge_distinct();
   void judge_slices(HashKind kind, std::vector<TensorHash> StepEvidence::*hashes);
   void judge_replicas(HashKind kind);
+  void judge_state();
   void judge_padding();
   void judge_finite();
 
@@ -295,6 +297,17 @@ void BitsJudge::judge_replicas(HashKind kind) {
       }
     }
   }
+}
+
+// H says no more than its parts have said, unless what is expected contradicts itself.
+void BitsJudge::judge_state() {
+  if (!findings_.none()) return;
+  HashSum all;
+  for (const StepEvidence& rank : ranks_) {
+    for (const TensorHash& part : rank.state) all += part.hash;
+  }
+  if (all != reference_.state)
+    findings_.add(step(), fmt::format("hash of the whole state: {}", unequal(all, reference_.state)));
 }
 
 // Padding reaches no parameter and no hash, but it is stored and sent.

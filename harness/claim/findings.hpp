@@ -22,6 +22,7 @@ class Findings {
   void add(int step, int first_place, int last_place, const std::string& what);
   // It concerns the job as a whole.
   void add(int step, const std::string& what);
+  bool none() const { return lines_.empty(); }
   Verdict verdict() &&;
 
  private:

@@ -1,4 +1,4 @@
-// Records as JSON Lines. The only file that writes JSON.
+// Records as JSON Lines.
 #include "harness/report/record.hpp"
 
 #include <unistd.h>
@@ -145,11 +145,9 @@ void add_numbers(Json& json, const StageResult& stage, int nodes) {
 }
 
 void write_lines(const std::string& path, Existing existing, const std::vector<std::string>& lines) {
-  check_writable(path, existing);
-  std::ofstream file(path, std::ios::trunc);
-  for (const std::string& line : lines) file << line << '\n';
-  file.close();
-  if (!file) fail(Exit::usage, "--out " + path + ": cannot be written (" + std::strerror(errno) + ")");
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  write_file(path, existing, text);
 }
 
 Json ideal_json(const theory::IdealRow& row) {
@@ -250,10 +248,12 @@ Record::Record(const RunResult& run) {
   json["config"] = config_json(s);
   json["machine"] = host_json(s);
   json["env"] = s.env;
+  json["golden"] = text_or_null(s.golden);
+  json["golden_written"] = run.golden_written ? Json(s.write_golden) : Json(nullptr);
   json["hash_case"] = text_or_null(s.hash_case);
   json["reference_hashes"] = Json::array();
   for (const HashSum& hash : run.reference_hash) json["reference_hashes"].push_back(hash_or_null(hash));
-  json["reference_time_s"] = run.reference_time_s;
+  json["reference_time_s"] = s.golden.empty() ? Json(run.reference_time_s) : Json(nullptr);
   line_ = line_of(json);
 }
 
@@ -266,6 +266,7 @@ Record::Record(const RunResult& run, const StageResult& stage) {
   json["version"] = run.settings.version;
   json["stage"] = stage.stage;
   add_verdicts(json, stage);
+  json["golden"] = text_or_null(run.settings.golden);
   json["injected"] = text_or_null(run.settings.injected);
   add_numbers(json, stage, run.settings.nodes);
   json["config"] = config_json(run.settings);
@@ -273,9 +274,9 @@ Record::Record(const RunResult& run, const StageResult& stage) {
   line_ = line_of(json);
 }
 
-void check_writable(const std::string& path, Existing existing) {
+void check_writable(const std::string& path, Existing existing, const std::string& option) {
   namespace fs = std::filesystem;
-  const std::string where = "--out " + path + ": ";
+  const std::string where = option + " " + path + ": ";
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status)) {
@@ -294,6 +295,15 @@ void check_writable(const std::string& path, Existing existing) {
     fail(Exit::usage,
          where + "folder " + folder.string() + " cannot be written (" + std::strerror(errno) + ")");
   }
+}
+
+void write_file(const std::string& path, Existing existing, const std::string& text,
+                const std::string& option) {
+  check_writable(path, existing, option);
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) fail(Exit::usage, option + " " + path + ": cannot be written (" + std::strerror(errno) + ")");
 }
 
 void write_records(const std::string& path, Existing existing, const RunResult& run) {

@@ -24,8 +24,12 @@ class Record {
 
 enum class Existing { refuse, overwrite };
 
-// Throws (usage) unless `path` can be written: before any work, and without touching it.
-void check_writable(const std::string& path, Existing existing);
+// Throws (usage) unless `path`, which `option` names, can be written: before any work, and without touching
+// it.
+void check_writable(const std::string& path, Existing existing, const std::string& option = "--out");
+// The whole file. Throws as check_writable does, and where it cannot take the text.
+void write_file(const std::string& path, Existing existing, const std::string& text,
+                const std::string& option = "--out");
 
 // The run's record, then one per stage. Throw (usage) where the file cannot be written, or exists and is to
 // be refused.

@@ -64,8 +64,10 @@ struct RunSettings {
   bool overlap = false;
   uint64_t seed = 1;
   double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, momentum = 0, timeout_s = 0;
-  std::string injected;   // "" or the --inject text: the record then says INJECTED
-  std::string hash_case;  // the sentence that says which case of the hash's validity holds
+  std::string injected;      // "" or the --inject text: the record then says INJECTED
+  std::string golden;        // the file that bits are judged by; "": by references that were run
+  std::string write_golden;  // the file that is to hold them, where every claim is proved; "": none
+  std::string hash_case;     // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;
   // Filled by describe_host (report/environment.hpp).
   std::string os;
@@ -80,6 +82,7 @@ struct RunResult {
   RunSettings settings;
   std::vector<HashSum> reference_hash;  // final hash of each distinct reference
   double reference_time_s = 0;
+  bool golden_written = false;
   std::vector<StageResult> stages;
   std::string error;       // the line of an error that ended the run early; "" where there was none
   Exit exit = Exit::pass;  // lowest code of the refuted claims, else pass

@@ -100,6 +100,15 @@ std::string crossing(const RunResult& run) {
   return paragraph("", fmt::format("sent to other nodes, MB: {}", fmt::join(parts, ", ")));
 }
 
+// Whom the bits were compared with, where it was no reference that ran here; and what others may compare
+// with.
+std::string golden(const RunResult& run) {
+  const RunSettings& s = run.settings;
+  if (!s.golden.empty()) return paragraph("bits by golden file ", s.golden);
+  if (s.write_golden.empty()) return "";
+  return paragraph("golden file ", s.write_golden + (run.golden_written ? " written" : " not written"));
+}
+
 // The hashes of the stages that were not refuted, and of the references: one line for every distinct hash,
 // with who ended on it.
 std::string hashes(const RunResult& run) {
@@ -116,7 +125,8 @@ std::string hashes(const RunResult& run) {
   for (const StageResult& stage : run.stages) {
     if (stage.steps_done > 0 && !stage.refuted()) add(stage.hash, stage.stage);
   }
-  for (const HashSum& hash : run.reference_hash) add(hash, "reference");
+  for (const HashSum& hash : run.reference_hash)
+    add(hash, run.settings.golden.empty() ? "reference" : "golden file");
   std::string text;
   for (const auto& [hash, names] : owners) {
     const bool all = owners.size() == 1 && names.size() > 1;
@@ -124,7 +134,7 @@ std::string hashes(const RunResult& run) {
                                            all ? "one for all" : fmt::format("{}", fmt::join(names, ", "))));
   }
   if (!run.settings.hash_case.empty()) text += paragraph("     ", run.settings.hash_case);
-  return text;
+  return text + golden(run);
 }
 
 std::string evidence(const RunResult& run) {

@@ -52,6 +52,8 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--timeout", "S", "deadline of every wait, seconds (default 60)"},
     OptionRow{"--seed", "N", "of initial values and data (default 1)"},
     OptionRow{"--out", "FILE", "records, JSON Lines (results/schema.md)"},
+    OptionRow{"--golden", "FILE", "judges bits by this file; no reference is run"},
+    OptionRow{"--write-golden", "FILE", "writes such a file, where every claim is proved"},
     OptionRow{"--inject", "KIND:K=V,..", "a fault to be refuted; may be repeated"},
 };
 
@@ -83,7 +85,7 @@ void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   app.add_flag("--tied")->description("the head's weight is the token table (gpt2 is so by itself)");
-  app.add_flag("--overwrite")->description("let --out replace a file that exists");
+  app.add_flag("--overwrite")->description("let --out and --write-golden replace a file");
   app.allow_extras();
 }
 
@@ -124,9 +126,10 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
   const std::string shapes =
       "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes\n";
-  verify->footer(shapes +
-                 "Faults: bitflip skip-gather double-average extra-message keep-gradients extra-compute\n"
-                 "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
+  verify->footer(
+      shapes +
+      "Faults: bitflip flip-gradient skip-gather double-average extra-message keep-gradients extra-compute\n"
+      "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
   plan->footer(shapes + "Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
 
   std::vector<std::string> reversed(args.rbegin(), args.rend());  // as the library wants them

@@ -41,6 +41,17 @@ int64_t largest(std::span<const std::byte> bytes) {
   return found;
 }
 
+// Flips a bit of the largest element, and says whether there was one.
+bool flip_largest(std::span<std::byte> bytes, Type type, int wanted) {
+  const bool half = type == Type::bf16;
+  const int64_t at = half ? largest<bf16>(bytes) : largest<float>(bytes);
+  if (at < 0) return false;
+  const int bit = wanted < 0 ? (half ? 7 : 23) : wanted;
+  // Little-endian: bit b of an element is bit b mod 8 of its byte b / 8.
+  bytes[static_cast<size_t>(at * size_of(type).n + bit / 8)] ^= std::byte{1} << (bit % 8);
+  return true;
+}
+
 class FlippingRequest final : public Request {
  public:
   FlippingRequest(std::unique_ptr<Request> inner, std::span<std::byte> bytes, Type type, Armed& armed,
@@ -58,14 +69,8 @@ class FlippingRequest final : public Request {
 
  private:
   void flip() {
-    const bool half = type_ == Type::bf16;
-    const int64_t at = half ? largest<bf16>(bytes_) : largest<float>(bytes_);
-    if (spent_ || at < 0) return;
+    if (spent_ || !flip_largest(bytes_, type_, armed_.injection.bit)) return;
     spent_ = true;
-    const int width = half ? 16 : 32;
-    const int bit = armed_.injection.bit < 0 ? (half ? 7 : 23) : armed_.injection.bit;
-    // Little-endian: bit b of an element is bit b mod 8 of its byte b / 8.
-    bytes_[static_cast<size_t>(at * (width / 8) + bit / 8)] ^= std::byte{1} << (bit % 8);
     armed_.strike();
   }
 
@@ -98,6 +103,40 @@ class FlippingLink final : public Link {
  private:
   Link& inner_;
   Armed armed_;
+  bool spent_ = false;
+};
+
+// ---- flip-gradient
+
+// Strikes before the gradient is hashed, added or sent.
+class FlippingModel final : public Model {
+ public:
+  FlippingModel(std::unique_ptr<Model> inner, const Armed& armed) : inner_(std::move(inner)), armed_(armed) {}
+
+  void begin(int step, int number, const MicroBatch& tokens) override {
+    number_ = number;
+    inner_->begin(step, number, tokens);
+  }
+  void forward(int unit, const UnitViews& weights) override { inner_->forward(unit, weights); }
+  float loss() const override { return inner_->loss(); }
+
+  void backward(int unit, const UnitViews& weights, const UnitViews& grads) override {
+    inner_->backward(unit, weights, grads);
+    const int wanted = armed_.injection.micro_batch;
+    if (spent_ || !armed_.due() || !armed_.hits(unit) || grads.own.empty()) return;
+    if (wanted >= 0 && wanted != number_) return;
+    const Type type = grads.own.type();
+    auto* first = type == Type::bf16 ? reinterpret_cast<std::byte*>(grads.own.write<bf16>())
+                                     : reinterpret_cast<std::byte*>(grads.own.write<float>());
+    if (!flip_largest({first, static_cast<size_t>(grads.own.bytes().n)}, type, armed_.injection.bit)) return;
+    spent_ = true;
+    armed_.strike();
+  }
+
+ private:
+  std::unique_ptr<Model> inner_;
+  Armed armed_;
+  int number_ = -1;
   bool spent_ = false;
 };
 
@@ -207,6 +246,12 @@ void add_fault(Faults& faults, const Armed& armed) {
   switch (armed.injection.kind) {
     case FaultKind::bitflip:
       wrap(faults.link, [armed](Link& inner) { return std::make_unique<FlippingLink>(inner, armed); });
+      break;
+    case FaultKind::flip_gradient:
+      faults.model = [first = faults.model, armed](std::unique_ptr<Model> inner) {
+        if (first) inner = first(std::move(inner));
+        return std::make_unique<FlippingModel>(std::move(inner), armed);
+      };
       break;
     case FaultKind::skip_gather:
     case FaultKind::extra_message:

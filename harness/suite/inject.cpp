@@ -16,6 +16,10 @@ constexpr std::array kFaults{
              .kind = FaultKind::bitflip,
              .does = "flips a bit of the largest element of a received gradient buffer",
              .exit = Exit::bits},
+    FaultRow{.name = "flip-gradient",
+             .kind = FaultKind::flip_gradient,
+             .does = "flips a bit of the largest element of a rank's own gradient of one micro-batch",
+             .exit = Exit::bits},
     FaultRow{.name = "skip-gather",
              .kind = FaultKind::skip_gather,
              .does = "leaves out one gather of parameters",
@@ -52,6 +56,15 @@ int number(const std::string& text, std::string_view key, std::string_view value
   return parsed;
 }
 
+bool flips(const Injection& injection) {
+  return injection.kind == FaultKind::bitflip || injection.kind == FaultKind::flip_gradient;
+}
+
+std::string keys_of(const Injection& injection) {
+  return std::string("step, rank, stage, unit") + (flips(injection) ? ", bit" : "") +
+         (injection.kind == FaultKind::flip_gradient ? ", micro-batch" : "");
+}
+
 void set(Injection& injection, std::string_view key, std::string_view value, int world) {
   constexpr int kMany = 1'000'000;
   if (key == "step") {
@@ -60,14 +73,15 @@ void set(Injection& injection, std::string_view key, std::string_view value, int
     injection.rank = number(injection.text, key, value, world - 1);
   } else if (key == "unit") {
     injection.unit = number(injection.text, key, value, kMany);
-  } else if (key == "bit" && injection.kind == FaultKind::bitflip) {
+  } else if (key == "bit" && flips(injection)) {
     injection.bit = number(injection.text, key, value, 31);
+  } else if (key == "micro-batch" && injection.kind == FaultKind::flip_gradient) {
+    injection.micro_batch = number(injection.text, key, value, kMany);
   } else if (key == "stage") {
     injection.stage = value;
   } else {
-    refuse(injection.text, std::string("'").append(key) +
-                               "' is no key of it; keys are step, rank, stage, unit" +
-                               (injection.kind == FaultKind::bitflip ? " and bit" : ""));
+    refuse(injection.text,
+           std::string("'").append(key) + "' is no key of it; keys are " + keys_of(injection));
   }
 }
 
@@ -101,6 +115,9 @@ Injection parse_injection(const std::string& text, int world) {
     set(injection, pair.substr(0, equals), pair.substr(equals + 1), world);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
+  // Only one rank computes a micro-batch; where none is named, the last rank's is struck.
+  if (injection.kind == FaultKind::flip_gradient && injection.rank < 0 && injection.micro_batch < 0)
+    injection.rank = world - 1;
   return injection;
 }
 
@@ -112,6 +129,11 @@ void check_injection(const Injection& injection, const InjectionBounds& bounds) 
   if (injection.unit >= bounds.units) {
     refuse(injection.text, "unit " + std::to_string(injection.unit) + " does not exist; the last one is " +
                                std::to_string(bounds.units - 1));
+  }
+  if (injection.micro_batch >= bounds.micro_batches) {
+    refuse(injection.text, "micro-batch " + std::to_string(injection.micro_batch) +
+                               " does not exist; the last one is " +
+                               std::to_string(bounds.micro_batches - 1));
   }
   if (injection.bit >= 8 * size_of(bounds.grads).n) {
     refuse(injection.text, "gradients have no bit " + std::to_string(injection.bit));

@@ -13,27 +13,37 @@
 
 namespace zp {
 
-enum class FaultKind { bitflip, skip_gather, double_average, extra_message, keep_gradients, extra_compute };
+enum class FaultKind {
+  bitflip,
+  flip_gradient,
+  skip_gather,
+  double_average,
+  extra_message,
+  keep_gradients,
+  extra_compute
+};
 
 // One --inject, "KIND:key=value,…". Keys: step (default 0), rank (default: every rank; for bitflip and
-// extra-compute the last), stage (default: every stage), unit (default: any), bit (bitflip only; default 23
-// of fp32, 7 of bf16).
+// extra-compute the last, and for flip-gradient, unless it names a micro-batch), stage (default: every
+// stage), unit (default: any), bit (bitflip and flip-gradient; default 23 of fp32, 7 of bf16), micro-batch
+// (flip-gradient; its number over the whole job; default: the first that the rank computes).
 struct Injection {
   FaultKind kind = FaultKind::bitflip;
   std::string text;   // as given
   std::string stage;  // "": every stage
   int step = 0;
-  int rank = -1;  // -1: every rank
-  int unit = -1;  // -1: any
-  int bit = -1;   // -1: by type
+  int rank = -1;         // -1: every rank
+  int unit = -1;         // -1: any
+  int bit = -1;          // -1: by type
+  int micro_batch = -1;  // -1: any
 };
 
 // Throws (usage) for an unknown kind, key or value. `world` bounds rank.
 Injection parse_injection(const std::string& text, int world);
 
-// Throws (usage) for a step, stage, unit or bit that the job does not have.
+// Throws (usage) for a step, stage, unit, bit or micro-batch that the job does not have.
 struct InjectionBounds {
-  int steps = 1, units = 1;
+  int steps = 1, units = 1, micro_batches = 1;
   Type grads = Type::f32;
   std::vector<std::string_view> stages;
 };

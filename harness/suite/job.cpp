@@ -105,6 +105,8 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.overlap = job.training.schedule.overlap == Overlap::on;
   for (const std::string& text : options.inject) s.injected += (s.injected.empty() ? "" : " ") + text;
   s.args = options.args;
+  s.golden = options.golden ? options.golden->path : "";
+  s.write_golden = options.write_golden;
   s.hash_case = hash_case(job);
 }
 
@@ -142,9 +144,16 @@ void check_memory(const Job& job) {
                          peak.n, here),
              peak * here);
     }
+    if (!job.golden.empty()) continue;
     if (const Bytes need = reference_need(job, layout, facts); need > free)
       refuse("the reference needs about", need);
   }
+}
+
+// Of the synthetic model, sums of k/8, |k| ≤ 8, are exact while M·8 fits the gradient type's significand.
+bool sums_are_exact(const Job& job) {
+  const int most = job.training.recipe.grads == Type::f32 ? 1 << 24 : 1 << 8;
+  return job.model.architecture == Architecture::synthetic && job.training.batching.micro_batches * 8 <= most;
 }
 
 // Micro-batches must differ, or ranks that took each other's would not be noticed.
@@ -171,6 +180,7 @@ void check_injections(const Job& job) {
   InjectionBounds bounds;
   bounds.steps = job.steps;
   bounds.units = static_cast<int>(model_units(job.model).size());
+  bounds.micro_batches = job.training.batching.micro_batches;
   bounds.grads = job.training.recipe.grads;
   for (const StageRow* row : job.rows) bounds.stages.push_back(row->name());
   for (const Injection& injection : job.injections) check_injection(injection, bounds);
@@ -179,6 +189,13 @@ void check_injections(const Job& job) {
 }  // namespace
 
 Arithmetic Job::arithmetic_of(const StageRow& row) const {
+  // Where no order matters, one device's stands for all.
+  if (sums_are_exact(*this)) {
+    return canonical({.reduction = Reduction::after_accumulation,
+                      .batching = {.world = 1, .micro_batches = training.batching.micro_batches},
+                      .algorithm = Algorithm::direct,
+                      .grads = training.recipe.grads});
+  }
   return canonical({.reduction = row.promise.reduction,
                     .batching = training.batching,
                     .algorithm = algorithm,
@@ -256,6 +273,10 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   check_distinct(job);
   describe(job, options, transport);
   job.threads_asked = options.threads;
+  if (options.golden) {
+    job.golden = golden_references(*options.golden, job);
+    job.golden_digest = options.golden->digest;
+  }
   check_memory(job);
   return job;
 }
@@ -277,15 +298,14 @@ std::string agreement_of(const Job& job) {
       s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
       s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
+  if (!job.golden_digest.empty()) text += ", golden file of digest " + job.golden_digest;
   return text;
 }
 
 std::string hash_case(const Job& job) {
   const Batching& batching = job.training.batching;
   const bool fp32 = job.training.recipe.grads == Type::f32;
-  // Sums of the synthetic model's k/8, |k| ≤ 8, are exact while M·8 fits the gradient type's significand.
-  if (job.model.architecture == Architecture::synthetic &&
-      batching.micro_batches * 8 <= (fp32 ? 1 << 24 : 1 << 8)) {
+  if (sums_are_exact(job)) {
     return fmt::format(
         "one hash, of any stage and any number of ranks that divides M = {}: sums of this model's "
         "gradients are exact",

@@ -29,6 +29,8 @@ struct Job {
   int steps = 1;
   double timeout_s = 60.0;
   std::vector<Injection> injections;
+  std::vector<ReferenceRun> golden;  // of a golden file; none: references are run
+  std::string golden_digest;         // of that file; "": none
   RunSettings settings;
 
   const Corpus* tokens() const { return corpus ? &*corpus : nullptr; }

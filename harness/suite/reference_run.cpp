@@ -27,17 +27,9 @@ struct Alone {
 
 }  // namespace
 
-HashSum ReferenceRun::final_hash() const {
-  HashSum sum;
-  const ReferenceStep& last = steps.back();
-  for (const auto* kind : {&last.params, &last.master, &last.m, &last.v}) {
-    for (const HashSum& hash : *kind) sum += hash;
-  }
-  return sum;
-}
-
 std::vector<ReferenceRun> run_references(const Job& job, Control& control,
                                          const std::function<void(const std::string&)>& progress) {
+  if (!job.golden.empty()) return job.golden;
   std::vector<ReferenceRun> runs;
   for (const StageRow* row : job.rows) {
     const Arithmetic arithmetic = job.arithmetic_of(*row);

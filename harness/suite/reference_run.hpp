@@ -1,4 +1,5 @@
-// The references of a job: one device alone on rank 0, once per distinct arithmetic, before the stages.
+// The references of a job: one device alone on rank 0, once per distinct arithmetic, before the stages; or
+// what a golden file holds.
 #pragma once
 
 #include <functional>
@@ -8,14 +9,9 @@
 
 namespace zp {
 
-struct ReferenceRun {
-  Arithmetic arithmetic;
-  std::vector<ReferenceStep> steps;
-  HashSum final_hash() const;  // parameters, masters and moments after the last step
-};
-
-// Collective: rank 0 computes, the others wait and hear of every micro-batch. `progress` is called on rank 0
-// with steps and micro-batches done of the whole. The reference's memory is given back before this returns.
+// Those of the golden file, where the job has one. Collective otherwise: rank 0 computes, the others wait and
+// hear of every micro-batch. `progress` is called on rank 0 with steps and micro-batches done of the whole.
+// The reference's memory is given back before this returns.
 std::vector<ReferenceRun> run_references(const Job& job, Control& control,
                                          const std::function<void(const std::string&)>& progress);
 const ReferenceRun& reference_of(const std::vector<ReferenceRun>& runs, const Arithmetic& arithmetic);

@@ -134,7 +134,7 @@ StageResult run_steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer)
     fill_measurements(result, run, trainer, facts, ranks);
     if (holds) continue;
     const Suspect suspect = first_suspect(facts, reference, ranks);
-    if (suspect.found) {
+    if (suspect.found && run.replay) {
       const std::string line =
           compare_elements({.stage = result.stage, .step = step, .suspect = suspect, .replay = run.replay},
                            trainer, *endpoint.control);

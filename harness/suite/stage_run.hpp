@@ -26,7 +26,8 @@ struct StageRun {
   int steps = 1;
   Faults faults;
   const std::vector<ReferenceStep>* reference = nullptr;  // at least `steps` of them
-  // Rank 0: bits of one tensor of the reference as step `step` left it.
+  // Rank 0: bits of one tensor of the reference as step `step` left it. Empty on every rank where none was
+  // run.
   std::function<std::vector<uint32_t>(int step, HashKind kind, int tensor)> replay;
   std::function<void(int step)> progress;  // before each step; may be empty
 };

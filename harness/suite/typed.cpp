@@ -97,9 +97,41 @@ void read_out(const Typed& typed, std::string& out, Existing& existing) {
     if (path->empty()) fail(Exit::usage, "--out '': name a file");
     out = *path;
     check_writable(out, existing);
-  } else if (existing == Existing::overwrite) {
-    fail(Exit::usage, "--overwrite: is for --out, which is not given");
+  } else if (existing == Existing::overwrite && !typed.given("--write-golden")) {
+    fail(Exit::usage, "--overwrite: is for a file to be written, as by --out, and none is given");
   }
+}
+
+// A golden file is of so many steps and micro-batches: they are the run's where it does not say otherwise.
+void read_golden(const Typed& typed, VerifyOptions& options) {
+  const auto path = typed.value("--golden");
+  if (!path) return;
+  if (path->empty()) fail(Exit::usage, "--golden '': name a file");
+  if (typed.given("--write-golden")) {
+    fail(Exit::usage, "--write-golden: needs a reference, and --golden runs none; leave one of them out");
+  }
+  options.golden = open_golden(*path);
+  options.steps = options.golden->steps;
+  if (typed.given("--micro-batches")) return;
+  options.micro_batches = options.golden->micro_batches;
+  if (options.micro_batches % options.ranks != 0) {
+    fail(Exit::usage, fmt::format("--golden {}: micro_batches is {} in the file, which is no multiple of the "
+                                  "{} ranks of this run",
+                                  *path, options.micro_batches, options.ranks));
+  }
+}
+
+void read_write_golden(const Typed& typed, VerifyOptions& options) {
+  const auto path = typed.value("--write-golden");
+  if (!path) return;
+  if (path->empty()) fail(Exit::usage, "--write-golden '': name a file");
+  if (typed.given("--inject")) {
+    fail(Exit::usage, "--write-golden: is for runs without a fault; leave --inject out");
+  }
+  if (*path == options.out)
+    fail(Exit::usage, "--write-golden " + *path + ": is --out too; name another file");
+  options.write_golden = *path;
+  check_writable(*path, options.existing, "--write-golden");
 }
 
 // How many ranks, and how they talk. A launcher that started one process only may also hold threads.
@@ -219,6 +251,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   options.stages = stages_of(typed.value("--stages"));
   options.model = model_of(typed, "tiny");
   read_data(typed, options);
+  read_golden(typed, options);
   read_micro_batches(typed, options);
   read_sequence(typed, options.model, options.sequence);
   read_recipe(typed, options.recipe);
@@ -232,6 +265,9 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   options.inject = typed.all("--inject");
   for (const std::string& text : options.inject) parse_injection(text, options.ranks);
   read_out(typed, options.out, options.existing);
+  if (options.golden && options.golden->path == options.out)
+    fail(Exit::usage, "--out " + options.out + ": is --golden too; name another file");
+  read_write_golden(typed, options);
   return options;
 }
 

@@ -109,6 +109,7 @@ class Verification {
       result_.exit = exit_of(result_.stages);
       record();
     }
+    if (first) keep_golden(references);
     if (const auto problem = unfired(control)) return *problem;
     return static_cast<Exit>(
         std::stoi(control.broadcast(first ? std::to_string(static_cast<int>(result_.exit)) : "")));
@@ -123,7 +124,7 @@ class Verification {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       result_.reference_time_s = took.count();
       for (const ReferenceRun& reference : references)
-        result_.reference_hash.push_back(reference.final_hash());
+        result_.reference_hash.push_back(reference.steps.back().state);
     }
     return references;
   }
@@ -136,9 +137,11 @@ class Verification {
     run.collectives.places = places_;
     run.reference = &reference_of(references, arithmetic).steps;
     run.progress = progress;
-    run.replay = [this, &arithmetic, &endpoint](int step, HashKind kind, int tensor) {
-      return replay(job_, arithmetic, *endpoint.control, step, kind, tensor);
-    };
+    if (job_.golden.empty()) {
+      run.replay = [this, &arithmetic, &endpoint](int step, HashKind kind, int tensor) {
+        return replay(job_, arithmetic, *endpoint.control, step, kind, tensor);
+      };
+    }
     if (!job_.injections.empty()) {
       run.faults =
           make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.recipe, fired_);
@@ -149,6 +152,14 @@ class Verification {
   void record() {
     result_.settings.end_time = utc_now();
     if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
+  }
+
+  // A golden file of a run that proved less than everything would pass its fault on.
+  void keep_golden(const std::vector<ReferenceRun>& references) {
+    if (options_.write_golden.empty() || result_.exit != Exit::pass) return;
+    write_golden(options_.write_golden, options_.existing, job_, references);
+    result_.golden_written = true;
+    record();
   }
 
   // The first injection that never struck on any rank.

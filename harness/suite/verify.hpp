@@ -13,6 +13,7 @@
 #include "harness/layout/training.hpp"
 #include "harness/model/model.hpp"
 #include "harness/report/record.hpp"
+#include "harness/suite/golden.hpp"
 
 namespace zp {
 
@@ -42,8 +43,10 @@ struct VerifyOptions {
   uint64_t seed = 1;
   std::string out;  // JSON Lines file, already checked; "": none
   Existing existing = Existing::refuse;
-  std::vector<std::string> inject;  // KIND:key=value,… as given
-  std::vector<std::string> args;    // the command line, for the record
+  std::optional<GoldenFile> golden;  // judges bits; none: a reference is run
+  std::string write_golden;          // file for the reference's bits, already checked; "": none
+  std::vector<std::string> inject;   // KIND:key=value,… as given
+  std::vector<std::string> args;     // the command line, for the record
 };
 
 inline constexpr int kDefaultRanks = 4;

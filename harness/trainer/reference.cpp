@@ -70,6 +70,9 @@ class Alone final : public Reference {
     result.master = has_master() ? hashes(HashKind::master, master_) : nothing;
     result.m = hashes(HashKind::m, m_);
     result.v = has_v() ? hashes(HashKind::v, v_) : nothing;
+    for (const auto* kind : {&result.params, &result.master, &result.m, &result.v}) {
+      for (const HashSum& hash : *kind) result.state += hash;
+    }
     ++step_;
     return result;
   }

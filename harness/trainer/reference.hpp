@@ -51,7 +51,14 @@ struct ReferenceStep {
   std::vector<HashSum> grads;                 // averaged, before clipping
   std::vector<HashSum> params, master, m, v;  // after the step
   std::vector<HashSum> micro_batch_grads;     // by micro-batch number: whole model, stored (rounded) gradient
+  HashSum state;                              // H of design 3.8: params, masters and moments of all tensors
   uint64_t norm_bits = 0, loss_bits = 0;      // fp64 bits
+};
+
+// The steps of one arithmetic: computed by a device alone, or read from a file.
+struct ReferenceRun {
+  Arithmetic arithmetic;
+  std::vector<ReferenceStep> steps;
 };
 
 class Reference {
@@ -73,7 +80,8 @@ std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device&
 
 template <class A>
 void archive(A& a, ReferenceStep& s) {
-  a(s.params_before, s.grads, s.params, s.master, s.m, s.v, s.micro_batch_grads, s.norm_bits, s.loss_bits);
+  a(s.params_before, s.grads, s.params, s.master, s.m, s.v, s.micro_batch_grads, s.state, s.norm_bits,
+    s.loss_bits);
 }
 
 }  // namespace zp

@@ -63,6 +63,7 @@ Trainer::Trainer(const TrainerConfig& config, Link& link)
                                    .training = config_.training});
   model_ =
       make_model(config.model, config.shape, config.training.recipe, config.training.seed, device, table);
+  if (faults.model) model_ = faults.model(std::move(model_));
   // With overlap, what is in flight moves while kernels run, on this thread.
   if (config_.training.schedule.overlap == Overlap::on) {
     table_->set_poll([&transport] { transport.poll(); });

@@ -23,6 +23,7 @@ struct Faults {
   std::function<std::unique_ptr<Link>(Link& inner)> link;
   std::function<std::unique_ptr<Transport>(Transport& inner)> transport;
   std::function<std::unique_ptr<Strategy>(std::unique_ptr<Strategy> inner, Rig& rig)> strategy;
+  std::function<std::unique_ptr<Model>(std::unique_ptr<Model> inner)> model;
   // Called at the start of every step, so that a fault can wait for its step.
   std::function<void(int step)> begin_step;
 };
