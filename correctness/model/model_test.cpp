@@ -128,6 +128,8 @@ TEST(CheckModel, RefusesNumbersThatMakeNoModel) {
   expect_refused([](ModelConfig& c) { c.layers = 0; }, "layers is 0");
   expect_refused([](ModelConfig& c) { c.layers = INT64_MAX; }, "layers is 9223372036854775807");
   expect_refused([](ModelConfig& c) { c.width = -45; }, "width is -45");
+  // One element less its mean is zero: no token would reach the head, and no gradient come back.
+  expect_refused([](ModelConfig& c) { c.width = c.heads = 1; }, "width is 1; it must lie in 2");
   expect_refused([](ModelConfig& c) { c.positions = 0; }, "positions is 0");
   expect_refused([](ModelConfig& c) { c.vocabulary = 1; }, "vocabulary is 1");
   expect_refused([](ModelConfig& c) { c.unit_blocks = 4; }, "blocks in a unit is 4; it must lie in 1 … 3");

@@ -100,7 +100,7 @@ const std::vector<Axis>& axes() {
       {"--ranks", {"1", "2", "3", "4", "5", "6", "7", "8"}},
       {"micro-steps", {"1", "2", "3", "4", "5", "7"}},
       {"layers", {"0", "1", "2", "3", "4"}},
-      {"width", {"4", "3", "6", "9", "12", "33"}, of_gpt},
+      {"width", {"4", "2", "3", "6", "9", "12", "32", "33"}, of_gpt},
       {"heads", {"1", "2", "3"}, divides_width},
       {"positions", {"16", "12", "24", "70"}, of_gpt},  // more than a block of attention's too
       {"vocabulary", {"64", "37", "99"}, of_gpt},
@@ -116,16 +116,16 @@ const std::vector<Axis>& axes() {
       {"--keep", {"", "1", "2", "9"}, keeps},
       {"--algorithm", {"", "direct", "halving"}, goes_with_ranks},
       {"--ranks-per-node", {"", "1", "2", "3", "4"}, divides_ranks},
-      {"--clip", {"", "0", "0.001", "1000"}},
+      {"--clip", {"", "0", "1e-30", "0.001", "1000"}},
       {"--lr", {"", "0.01"}},
       {"--weight-decay", {"", "0"}},
-      {"--betas", {"", "0.8,0.9"}, of_adamw},
-      {"--momentum", {"", "0.5"}, of_sgd},
+      {"--betas", {"", "0,0", "0.8,0.9"}, of_adamw},
+      {"--momentum", {"", "0", "0.5"}, of_sgd},
       {"--bucket-mb", {"", "0.0003", "0.002", "0.02"}},
       {"--prefetch", {"", "1", "2", "9"}, gathers_ahead},
       {"--overlap", {"", "on"}},
       {"--threads", {"1", "2", "3"}},
-      {"--seed", {"", "7", "4096"}},
+      {"--seed", {"", "7", "18446744073709551615"}},
   };
   return table;
 }

@@ -86,7 +86,7 @@ void check_numbers(const ModelConfig& config) {
   if (config.architecture == Architecture::synthetic) return;
   const std::string where = "model \"" + config.name + "\"";
   const std::array bounds{Bound{"layers", config.layers, 1, 4096},
-                          Bound{"width", config.width, 1, 1 << 17},
+                          Bound{"width", config.width, 2, 1 << 17},  // the norm of one element is always 0
                           Bound{"heads", config.heads, 1, config.width},
                           Bound{"positions", config.positions, 1, 1 << 24},
                           Bound{"vocabulary", config.vocabulary, 2, 1 << 24},
