@@ -298,7 +298,8 @@ std::string agreement_of(const Job& job) {
       s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
       s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
-  if (!job.golden_digest.empty()) text += ", golden file of digest " + job.golden_digest;
+  text += fmt::format(", judged by golden file '{}', golden file written {}", job.golden_digest,
+                      !s.write_golden.empty());
   return text;
 }
 

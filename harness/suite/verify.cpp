@@ -109,7 +109,7 @@ class Verification {
       result_.exit = exit_of(result_.stages);
       record();
     }
-    if (first) keep_golden(references);
+    if (const auto problem = keep_golden(references, control)) return *problem;
     if (const auto problem = unfired(control)) return *problem;
     return static_cast<Exit>(
         std::stoi(control.broadcast(first ? std::to_string(static_cast<int>(result_.exit)) : "")));
@@ -155,11 +155,19 @@ class Verification {
   }
 
   // A golden file of a run that proved less than everything would pass its fault on.
-  void keep_golden(const std::vector<ReferenceRun>& references) {
-    if (options_.write_golden.empty() || result_.exit != Exit::pass) return;
-    write_golden(options_.write_golden, options_.existing, job_, references);
-    result_.golden_written = true;
-    record();
+  std::optional<Error> keep_golden(const std::vector<ReferenceRun>& references, Control& control) {
+    if (options_.write_golden.empty()) return std::nullopt;
+    std::optional<Error> problem;
+    if (control.rank() == 0 && result_.exit == Exit::pass) {
+      try {
+        write_golden(options_.write_golden, options_.existing, job_, references);
+        result_.golden_written = true;
+        record();
+      } catch (const Error& error) {
+        problem = error;
+      }
+    }
+    return shared_problem("verify", problem, control);
   }
 
   // The first injection that never struck on any rank.
