@@ -50,6 +50,15 @@ class Golden : public Executable {
   std::string text_;
 };
 
+// Every build ends on the bits that this tree was committed with.
+TEST_F(Executable, EndsOnTheBitsOfTheGoldenFiles) {
+  const std::string golden = "ZP verify --stages zero1,zero3 --golden " ZP_SOURCE "/results/golden/tiny-";
+  for (const std::string run : {"bf16-fp32grad.json --ranks 2", "bf16.json --recipe bf16 --ranks 4"}) {
+    const Outcome good = shell(golden + run);
+    EXPECT_EQ(good.code, 0) << good.err << good.out;
+  }
+}
+
 TEST_F(Golden, JudgesEveryLayoutThatSharesItsBits) {
   for (const std::string options : {"--ranks 1", "--ranks 2", "--ranks 4 --algorithm direct --steps 1"}) {
     const Outcome good = judged(text_, options + " --overwrite --out " + file("run.jsonl"));
