@@ -18,9 +18,10 @@ Question question_of(const Call& call) {
         constexpr bool products = std::is_same_v<C, Gemm> || std::is_same_v<C, AttentionForward> ||
                                   std::is_same_v<C, AttentionBackward>;
         constexpr bool states = std::is_same_v<C, Cast> || std::is_same_v<C, Fold> ||
-                                std::is_same_v<C, AdamW> || std::is_same_v<C, Sgd> ||
-                                std::is_same_v<C, SquareSum> || std::is_same_v<C, HashRun> ||
-                                std::is_same_v<C, Initialize> || std::is_same_v<C, SyntheticGradient>;
+                                std::is_same_v<C, ToFixed> || std::is_same_v<C, AdamW> ||
+                                std::is_same_v<C, Sgd> || std::is_same_v<C, SquareSum> ||
+                                std::is_same_v<C, HashRun> || std::is_same_v<C, Initialize> ||
+                                std::is_same_v<C, SyntheticGradient>;
         return products ? Question::products : states ? Question::states : Question::rows;
       },
       call);
@@ -59,6 +60,9 @@ double moved(const Fold& c) {
   double bytes = sum({c.out});
   for (const View& input : c.inputs) bytes += sum({input});
   return bytes;
+}
+double moved(const ToFixed& c) {
+  return sum({c.from, c.to}) + (c.write == Write::accumulate ? sum({c.to}) : 0);
 }
 double moved(const AdamW& c) { return sum({c.grads, c.master, c.master, c.m, c.m, c.v, c.v}); }
 double moved(const Sgd& c) { return sum({c.grads, c.master, c.master, c.m, c.m}); }

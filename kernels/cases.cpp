@@ -1,6 +1,7 @@
 // The rows of the table of kernels, and the memory that their calls use.
 #include "kernels/cases.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "harness/base/random.hpp"
@@ -36,6 +37,14 @@ View CaseMemory::tokens(int64_t length, int64_t below) {
   return view;
 }
 
+View CaseMemory::fixed(int64_t length) {
+  const View view = space(Type::i64, length);
+  const uint64_t key = buffers_.size();
+  for (int64_t i = 0; i < length; ++i)
+    view.write<int64_t>()[i] = static_cast<int64_t>(random_bits(key, static_cast<uint64_t>(i))) >> 8;
+  return view;
+}
+
 Bytes CaseMemory::bytes() const {
   Bytes all;
   for (const Buffer& buffer : buffers_) all += buffer.all().bytes();
@@ -47,11 +56,15 @@ HashSum CaseMemory::digest() const {
   uint64_t index = 0;
   for (const Buffer& buffer : buffers_) {
     const View view = buffer.all();
-    for (int64_t i = 0; i < view.length().n; ++i, ++index) {
+    const int64_t each = size_of(view.type()).n;
+    const auto* at = static_cast<const char*>(view.raw());
+    for (int64_t left = view.length().n * each; left > 0; ++index) {
       uint32_t bits = 0;
-      std::memcpy(&bits, static_cast<const char*>(view.raw()) + i * size_of(view.type()).n,
-                  static_cast<size_t>(size_of(view.type()).n));
+      const int64_t now = std::min(std::min<int64_t>(each, sizeof bits), left);
+      std::memcpy(&bits, at, static_cast<size_t>(now));
       sum += hash_element(index, bits);
+      at += now;
+      left -= now;
     }
   }
   for (const int64_t limb : exact_sum_.limbs()) sum += hash_element(index++, static_cast<uint32_t>(limb));
@@ -256,6 +269,25 @@ Call fold(CaseMemory& memory, const CaseSizes& s) {
   return call;
 }
 
+template <int inputs, Type out>
+Call integer_fold(CaseMemory& memory, const CaseSizes& s) {
+  Fold call;
+  for (int i = 0; i < inputs; ++i) call.inputs.push_back(memory.fixed(s.parameters));
+  call.out = memory.space(out, s.parameters);
+  if (out == Type::f32) call.divisor = 3.0F;
+  return call;
+}
+
+template <Write write>
+Call to_fixed(CaseMemory& memory, const CaseSizes& s) {
+  ToFixed call;
+  call.from = memory.numbers(Type::f32, s.parameters);
+  call.to = write == Write::accumulate ? memory.fixed(s.parameters) : memory.space(Type::i64, s.parameters);
+  call.terms = 8;
+  call.write = write;
+  return call;
+}
+
 template <Type grads>
 Call adamw(CaseMemory& memory, const CaseSizes& s) {
   AdamW call;
@@ -349,6 +381,11 @@ constexpr KernelCase kCases[] = {
     {.name = "fold of 2 bf16", .make = fold<2, Type::bf16, 1>},
     {.name = "fold of 8 bf16", .make = fold<8, Type::bf16>},
     {.name = "divide", .make = fold<1, Type::f32>},
+    {.name = "integer fold of 2", .make = integer_fold<2, Type::i64>},
+    {.name = "integer fold of 8 to fp32", .make = integer_fold<8, Type::f32>},
+    {.name = "from fixed", .make = integer_fold<1, Type::f32>},
+    {.name = "to fixed", .make = to_fixed<Write::overwrite>},
+    {.name = "to fixed accumulating", .make = to_fixed<Write::accumulate>},
     {.name = "adamw", .make = adamw<Type::f32>},
     {.name = "adamw bf16", .make = adamw<Type::bf16>},
     {.name = "sgd", .make = sgd<Type::f32>},

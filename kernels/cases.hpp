@@ -32,6 +32,8 @@ class CaseMemory {
   // About normal around `centre`.
   View numbers(Type type, int64_t length, float scale = 1.0F, float centre = 0.0F);
   View tokens(int64_t length, int64_t below);
+  // In fixed point, of either sign.
+  View fixed(int64_t length);
   // For results; holds what the device gives.
   View space(Type type, int64_t length);
   ExactSum* exact_sum() { return &exact_sum_; }

@@ -20,7 +20,13 @@ struct Name {
   std::string_view operator()(const CrossEntropyForward&) const { return "cross entropy"; }
   std::string_view operator()(const CrossEntropyBackward&) const { return "cross entropy backward"; }
   std::string_view operator()(const Cast&) const { return "cast"; }
-  std::string_view operator()(const Fold& call) const { return call.inputs.size() == 1 ? "divide" : "fold"; }
+  std::string_view operator()(const Fold& call) const {
+    const bool alone = call.inputs.size() == 1;
+    if (!call.inputs.empty() && call.inputs.front().type() == Type::i64)
+      return alone ? "from fixed" : "integer fold";
+    return alone ? "divide" : "fold";
+  }
+  std::string_view operator()(const ToFixed&) const { return "to fixed"; }
   std::string_view operator()(const AdamW&) const { return "adamw"; }
   std::string_view operator()(const Sgd&) const { return "sgd"; }
   std::string_view operator()(const SquareSum&) const { return "square sum"; }
@@ -55,6 +61,7 @@ struct Count {
     const auto inputs = static_cast<int64_t>(call.inputs.size());
     return call.out.length() * (inputs == 1 ? 1 : inputs - 1);
   }
+  Elements operator()(const ToFixed& call) const { return call.from.length(); }
   Elements operator()(const AdamW& call) const { return call.grads.length(); }
   Elements operator()(const Sgd& call) const { return call.grads.length(); }
   Elements operator()(const SquareSum& call) const { return call.grads.length(); }

@@ -144,11 +144,23 @@ struct Cast {
 // out = (fold of the inputs)/divisor: inputs of fp32 or bf16 are widened, added in fp32 by the fold of
 // design 3.4 (element i+h to element i, h the largest power of two below the count), divided in fp32 (not
 // when divisor is 1) and rounded once to out's type. `out` may be one of the inputs. One input: only the
-// division, named "divide". Elements: (inputs-1)·length, or length for "divide".
+// division, named "divide". Inputs of int64 (all of them: fixed point) are added as integers; out is int64
+// (divisor 1) or fp32(fp64(sum)·2⁻⁴⁴), rounded to nearest even at each of the two conversions, then divided
+// in fp32: named "integer fold", and "from fixed" of one input. Elements: (inputs-1)·length; length for one
+// input.
 struct Fold {
   std::vector<View> inputs;
   View out;
   float divisor = 1.0F;
+};
+
+// to = z, or to + z where `write` is accumulate, with z = rint(fp64(from)·2⁴⁴), ties to even: a gradient in
+// fixed point, int64. An element with |from|·terms ≥ 2¹⁹, NaN or Inf throws (bits) with its value, so that no
+// sum of `terms` elements wraps.   Elements: length.
+struct ToFixed {
+  View from, to;      // fp32, int64
+  int64_t terms = 1;  // that a sum adds up in all
+  Write write = Write::overwrite;
 };
 
 // One AdamW step on a run of one tensor (kernels/adamw.hpp holds the formula).   Elements: length of grads.
@@ -205,13 +217,13 @@ struct SyntheticGradient {
 
 using Call = std::variant<Gemm, AddBias, BiasBackward, LayerNormForward, LayerNormBackward, AttentionForward,
                           AttentionBackward, GeluForward, GeluBackward, Add, EmbeddingForward,
-                          EmbeddingBackward, CrossEntropyForward, CrossEntropyBackward, Cast, Fold, AdamW,
-                          Sgd, SquareSum, HashRun, Initialize, SyntheticGradient>;
+                          EmbeddingBackward, CrossEntropyForward, CrossEntropyBackward, Cast, Fold, ToFixed,
+                          AdamW, Sgd, SquareSum, HashRun, Initialize, SyntheticGradient>;
 
 // Names as the ledger and theory write them: "gemm", "add bias", "bias backward", "layer norm", "layer norm
 // backward", "attention", "attention backward", "gelu", "gelu backward", "add", "embedding", "embedding
-// backward", "cross entropy", "cross entropy backward", "cast", "fold", "divide", "adamw", "sgd", "square
-// sum", "hash", "initialize", "synthetic gradient".
+// backward", "cross entropy", "cross entropy backward", "cast", "fold", "divide", "integer fold", "from
+// fixed", "to fixed", "adamw", "sgd", "square sum", "hash", "initialize", "synthetic gradient".
 std::string_view name_of(const Call& call);
 // The elements a call handles, as its contract says.
 Elements elements_of(const Call& call);

@@ -1,5 +1,9 @@
 // The fold of gradients: the order of design 3.4 for every count, in either type, in place, with one division
-// and one rounding.
+// and one rounding. Sums in fixed point: units, ties, bounds, both roundings on the way back.
+#include <cmath>
+#include <limits>
+#include <utility>
+
 #include "correctness/kernels/either_type.hpp"
 #include "correctness/kernels/naive.hpp"
 
@@ -100,6 +104,146 @@ TEST(Fold, RefusesNoInputsAndInputsOfAnotherLength) {
     EXPECT_THROW(bench.run(call), Error);
     call.inputs = {bench.put(data(4, 1)), bench.put(data(5, 1))};
     EXPECT_THROW(bench.run(call), Error);
+  }
+}
+
+// ---- Fixed point
+
+constexpr float kUnit = 0x1p-44F;
+
+std::vector<int64_t> fixed_of(const Floats& values, int64_t terms, const Host& host) {
+  Bench bench(host);
+  const View to = bench.space(Type::i64, static_cast<int64_t>(values.size()));
+  bench.run(ToFixed{.from = bench.put(values), .to = to, .terms = terms});
+  return values_of<int64_t>(to);
+}
+
+TEST(ToFixed, RoundsToTheNearestUnitAndTiesToEven) {
+  const std::vector<std::pair<float, int64_t>> cases{
+      {1.0F, int64_t{1} << 44},
+      {-1.0F, -(int64_t{1} << 44)},
+      {kUnit, 1},
+      {0.5F * kUnit, 0},
+      {1.5F * kUnit, 2},
+      {2.5F * kUnit, 2},
+      {-0.5F * kUnit, 0},
+      {-1.5F * kUnit, -2},
+      {0x1.000002p-1F * kUnit, 1},
+      {0x1.fffffep-2F * kUnit, 0},
+      {0x1p-149F, 0},
+      {-0.0F, 0},
+      {0x1.fffffep18F, std::numeric_limits<int64_t>::max() - (int64_t{1} << 39) + 1},
+      {0x1.000002p0F, (int64_t{1} << 44) + (1 << 21)}};
+  Floats values;
+  for (int again = 0; again < 5; ++again) {
+    for (const auto& [x, z] : cases) values.push_back(x);
+  }
+  for (const Host& host : hosts()) {
+    const std::vector<int64_t> got = fixed_of(values, 1, host);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i], cases[i % cases.size()].second) << text_of(host) << " " << values[i];
+    }
+  }
+}
+
+TEST(ToFixed, IsTheNearestIntegerOfAnyNumber) {
+  Floats values = data(5 * 16384 + 3, 77);
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= std::ldexp(1.0F, static_cast<int>(i % 48) - 40);
+  for (const Host& host : hosts()) {
+    const std::vector<int64_t> got = fixed_of(values, 8, host);
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(got[i], std::llrint(std::ldexp(static_cast<double>(values[i]), 44))) << values[i];
+  }
+}
+
+TEST(ToFixed, AddsToWhatIsThere) {
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    const View sum = bench.put(std::vector<int64_t>{5, -7, int64_t{1} << 50});
+    bench.run(
+        ToFixed{.from = bench.put(Floats{kUnit, kUnit, -kUnit}), .to = sum, .write = Write::accumulate});
+    EXPECT_EQ(values_of<int64_t>(sum), (std::vector<int64_t>{6, -6, (int64_t{1} << 50) - 1}))
+        << text_of(host);
+  }
+}
+
+TEST(ToFixed, RefusesWhatASumOfItsTermsCouldNotHold) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const Host& host : hosts()) {
+    for (const float bad : {0x1p16F, -0x1p16F, inf, -inf, std::nanf("")}) {
+      Floats values = data(16384 + 40, 5);
+      values[16384 + 7] = bad;
+      try {
+        fixed_of(values, 8, host);
+        ADD_FAILURE() << bad << " was taken";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Exit::bits);
+        EXPECT_NE(std::string(error.what()).find("element 16391"), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("2^19/8"), std::string::npos) << error.what();
+      }
+    }
+  }
+}
+
+TEST(ToFixed, LetsTheLargestTermsBeSummedWithoutWrapping) {
+  constexpr float most = 0x1.fffffep15F;  // below 2^19/8
+  for (const Host& host : hosts()) {
+    for (const float sign : {1.0F, -1.0F}) {
+      Bench bench(host);
+      Fold call;
+      for (int i = 0; i < 8; ++i) {
+        call.inputs.push_back(bench.space(Type::i64, 3));
+        bench.run(ToFixed{.from = bench.put(Floats(3, sign * most)), .to = call.inputs.back(), .terms = 8});
+      }
+      call.out = bench.space(Type::f32, 3);
+      call.divisor = 8.0F;
+      bench.run(call);
+      EXPECT_TRUE(same_bits(values_of<float>(call.out), Floats(3, sign * most))) << text_of(host);
+    }
+  }
+}
+
+// Through fp64: 2^54 + 2^30 + 1 first becomes a tie of fp32, which then goes down; straight to fp32 it would
+// go up.
+TEST(IntegerFold, RoundsToNearestEvenAtEachOfItsTwoConversionsAndDividesAfterwards) {
+  constexpr int64_t tie = (int64_t{1} << 54) + (int64_t{1} << 30) + 1;
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    const View out = bench.space(Type::f32, 3);
+    bench.run(
+        Fold{.inputs = {bench.put(std::vector<int64_t>{tie, -tie, 3 << 20})}, .out = out, .divisor = 3.0F});
+    EXPECT_TRUE(same_bits(values_of<float>(out), {1024.0F / 3.0F, -1024.0F / 3.0F, 0x1p-24F}))
+        << text_of(host);
+  }
+}
+
+TEST(IntegerFold, AddsIntegersInPlaceAtAnyLength) {
+  for (const int64_t length : {1, 511, 512, 513, 16385}) {
+    for (const Host& host : hosts()) {
+      Bench bench(host);
+      std::vector<std::vector<int64_t>> terms(5, std::vector<int64_t>(static_cast<size_t>(length)));
+      std::vector<int64_t> want(static_cast<size_t>(length));
+      Fold call;
+      for (size_t t = 0; t < terms.size(); ++t) {
+        for (size_t i = 0; i < want.size(); ++i) {
+          terms[t][i] = static_cast<int64_t>(random_bits(t, i)) >> 4;
+          want[i] += terms[t][i];
+        }
+        call.inputs.push_back(bench.put(terms[t]));
+      }
+      call.out = call.inputs[3];
+      bench.run(call);
+      EXPECT_EQ(values_of<int64_t>(call.out), want) << text_of(host) << " length " << length;
+    }
+  }
+}
+
+TEST(IntegerFold, RefusesToDivideIntegersAndInputsOfOtherTypes) {
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    const View z = bench.put(std::vector<int64_t>{1, 2});
+    EXPECT_THROW(bench.run(Fold{.inputs = {z, z}, .out = z, .divisor = 2.0F}), Error);
+    EXPECT_THROW(bench.run(Fold{.inputs = {z, bench.put(Floats{1, 2})}, .out = z}), Error);
   }
 }
 

@@ -75,6 +75,34 @@ Case reduced_in_bf16() {
   return {m, {Claim::bits}, "grad"};
 }
 
+// In fixed point: a partial sum that becomes fp32 between two hops.
+Case partial_sums_converted_back() {
+  Trial m{.name = "PartialSumsConvertedBack", .stage = "zero1", .world = 4, .wire = GradientWire::i64};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    table.run(call);
+    const auto* fold = as<kernels::Fold>(call);
+    if (!fold || fold->out.type() != Type::i64) return;
+    int64_t* sum = fold->out.write<int64_t>();
+    for (int64_t i = 0; i < fold->out.length().n; ++i)
+      sum[i] = static_cast<int64_t>(static_cast<float>(static_cast<double>(sum[i])));
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
+// In fixed point of 36 bits, gradients of 2⁻⁹ wrap.
+Case fixed_point_wraps() {
+  Trial m{.name = "FixedPointWraps", .stage = "zero2", .world = 3, .wire = GradientWire::i64};
+  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
+    table.run(call);
+    const auto* fixed = as<kernels::ToFixed>(call);
+    if (!fixed) return;
+    int64_t* z = fixed->to.write<int64_t>();
+    for (int64_t i = 0; i < fixed->to.length().n; ++i)
+      z[i] = static_cast<int64_t>(static_cast<uint64_t>(z[i]) << 28) >> 28;
+  });
+  return {m, {Claim::bits}, "grad"};
+}
+
 Case slice_off_by_one() {
   Trial m{.name = "SliceOffByOne", .stage = "zero1", .world = 4};
   m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
@@ -275,6 +303,8 @@ std::vector<Case> gradient_mutants() {
           averaged_over_ranks_only(),
           second_micro_step_replaces_first(),
           reduced_in_bf16(),
+          partial_sums_converted_back(),
+          fixed_point_wraps(),
           slice_off_by_one(),
           stale_padding_added(),
           last_unit_never_reduced(),

@@ -99,6 +99,24 @@ TEST(Mutants, ARankThatStopsIsNamedByTheOthers) {
   EXPECT_NE(std::string(outcome.error->what()).find("rank 2 stops here"), std::string::npos);
 }
 
+// Fixed point has bounds, and a rank that passes them is named, with what it computed.
+TEST(Mutants, AGradientThatFixedPointDoesNotHoldEndsWithItsName) {
+  Trial m{.name = "OutOfBounds", .stage = "zero2", .world = 2, .timeout_s = 5.0, .wire = GradientWire::i64};
+  m.faults = computes(
+      [](kernels::Table& table, const kernels::Call& call) {
+        table.run(call);
+        if (const auto* bias = as<kernels::BiasBackward>(call)) bias->dbias.write<float>()[1] = 65536.0F;
+      },
+      1);
+  const Outcome outcome = run(m);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), Exit::bits) << outcome.error->what();
+  const std::string text = outcome.error->what();
+  for (const char* word :
+       {"step 0", "rank 1", "micro-batch ", "block.2", "bias", "element 1", "65536", "2^19/8"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << " is missing in " << text;
+}
+
 // The control: the same run without a fault proves everything, in every stage.
 TEST(Mutants, ARightStageIsProved) {
   for (const StageRow& row : stages()) {

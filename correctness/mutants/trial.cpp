@@ -23,6 +23,7 @@ Job job_of(const Trial& trial) {
   options.steps = trial.steps;
   options.micro_batches = trial.micro_batches;
   options.recipe = trial.recipe;
+  options.wire = trial.wire;
   options.timeout_s = trial.timeout_s;
   options.clip = trial.clip;
   options.algorithm = trial.algorithm;
@@ -46,8 +47,8 @@ const std::vector<ReferenceStep>& reference_for(const Job& job) {
       to_bytes(job.model.frozen) +
       to_bytes(std::vector<int>{static_cast<int>(arithmetic.reduction), arithmetic.batching.world,
                                 arithmetic.batching.micro_batches, static_cast<int>(arithmetic.algorithm),
-                                static_cast<int>(arithmetic.grads), job.steps,
-                                static_cast<int>(job.training.clip * 1000), job.model.tied ? 1 : 0,
+                                static_cast<int>(arithmetic.grads), static_cast<int>(arithmetic.wire),
+                                job.steps, static_cast<int>(job.training.clip * 1000), job.model.tied ? 1 : 0,
                                 static_cast<int>(job.model.unit_blocks)});
   std::vector<ReferenceStep>& steps = known[key];
   if (steps.empty()) {

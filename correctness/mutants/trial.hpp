@@ -34,6 +34,7 @@ struct Trial {
   Method optimizer = Method::adamw;
   Accumulate accumulate = Accumulate::fold;
   float lr = Training{}.lr;
+  GradientWire wire = GradientWire::as_stored;
   std::vector<int> rank_at = {};                          // places; empty: in rank order, or by node
   std::vector<int> node_of = {};                          // by rank; empty: all on one
   std::unique_ptr<Strategy> (*make)(Rig& rig) = nullptr;  // null: the stage's own

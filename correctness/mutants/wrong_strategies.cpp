@@ -14,7 +14,7 @@ class OpenZero2 : public Strategy {
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::slice),
         locals_(rig),
-        reductions_(rig, [this](int unit) { keep_mine(unit); }),
+        reductions_(rig, Extent::slice, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
         norm_(rig) {
     optimizer_.initialise(params_);

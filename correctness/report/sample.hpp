@@ -37,6 +37,7 @@ inline RunResult sample_run() {
   s.model = "small";
   s.data = "synthetic";
   s.recipe = "bf16-fp32grad";
+  s.wire = "fp32";
   s.transport = "mpi";
   s.algorithm = "halving";
   s.parameters = 10'942'464;

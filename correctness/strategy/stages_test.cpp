@@ -106,6 +106,16 @@ TEST_P(EveryStage, RoundsPartialSumsOfHalvingInBf16) {
   }
 }
 
+TEST_P(EveryStage, SumsInFixedPointAnyNumberOfMicroStepsAndRanks) {
+  for (const int world : {1, 2, 3, 4, 8}) {
+    for (const int micro_steps : {1, 2, 3}) {
+      Trial t = trial(world, world * micro_steps);
+      t.wire = GradientWire::i64;
+      expect_proved(t);
+    }
+  }
+}
+
 TEST_P(EveryStage, DependsOnPlacesNotOnRanks) {
   for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
     Trial t = trial(4, 8);
@@ -226,6 +236,7 @@ TEST_P(EveryStage, HoldsItsClaimsUnderAnySchedule) {
     t.schedule.prefetch = pick(std::array{0, 1, 2, 3, 50});
     t.schedule.overlap = pick(std::array{Overlap::on, Overlap::off});
     t.threads = pick(std::array{1, 2});
+    if (t.recipe == "bf16-fp32grad") t.wire = pick(std::array{GradientWire::as_stored, GradientWire::i64});
     if (std::has_single_bit(static_cast<unsigned>(world))) {
       t.algorithm = pick(std::array{Algorithm::halving, Algorithm::direct});
     }
@@ -301,6 +312,25 @@ TEST(Hash, IsOneForEveryStageAndPowerOfTwoOfRanks) {
     }
   }
   EXPECT_EQ(seen.size(), 2U) << "one for each recipe";
+}
+
+// In fixed point at any number of ranks.
+TEST(Hash, IsOneInFixedPointForEveryStageNumberOfRanksAndAlgorithm) {
+  std::map<std::string, std::string> seen;
+  for (const StageRow& row : stages()) {
+    for (const int world : {1, 2, 3, 4, 6}) {
+      Trial t;
+      t.stage = row.name();
+      t.world = world;
+      t.micro_batches = 12;
+      t.wire = GradientWire::i64;
+      if (world % 3 == 1) t.algorithm = Algorithm::direct;
+      const Outcome outcome = mutants::run(t);
+      ASSERT_TRUE(outcome.result) << outcome.error->what();
+      seen[to_string(outcome.result->hash)] += t.stage + " ";
+    }
+  }
+  EXPECT_EQ(seen.size(), 1U);
 }
 
 TEST(Hash, IsOneForTheSyntheticModelAtAnyNumberOfRanks) {

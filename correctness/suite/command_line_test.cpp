@@ -127,6 +127,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"verify --optimizer lion", "--optimizer 'lion'", "adamw and sgd"},
         Bad{"verify --accumulate heap", "--accumulate 'heap'", "fold or sequential"},
         Bad{"plan --params 7e9 --ranks 4 --optimizer lion", "--optimizer 'lion'", "adamw and sgd"},
+        Bad{"verify --wire fp16", "--wire 'fp16'", "fp32 or i64"},
+        Bad{"verify --wire i64 --recipe bf16", "--wire i64", "fp32 gradients"},
+        Bad{"plan --params 1e9 --ranks 4 --wire fp32 --recipe bf16", "--wire 'fp32'", "goes with bf16"},
         Bad{"verify --model huge", "huge", "tiny, small, gpt2, synthetic"},
         Bad{"verify --transport carrier-pigeon", "'carrier-pigeon'", "threads"},
         Bad{"verify --algorithm ring", "'ring'", "halving and direct"},
@@ -219,6 +222,13 @@ TEST(CommandLine, GivesEveryOptionItsPlace) {
   EXPECT_EQ(o.timeout_s, 12.5);
   EXPECT_EQ(o.seed, 18446744073709551615U);
   EXPECT_EQ(o.inject, (std::vector<std::string>{"bitflip:step=1,rank=0", "extra-message"}));
+}
+
+TEST(CommandLine, SendsGradientsAsTheRecipeSaysUnlessToldOtherwise) {
+  EXPECT_EQ(verify_of("").wire, GradientWire::as_stored);
+  EXPECT_EQ(verify_of("--wire fp32").wire, GradientWire::as_stored);
+  EXPECT_EQ(verify_of("--wire bf16 --recipe bf16").wire, GradientWire::as_stored);
+  EXPECT_EQ(verify_of("--wire i64").wire, GradientWire::i64);
 }
 
 TEST(CommandLine, HasDocumentedDefaults) {

@@ -47,7 +47,7 @@ TEST(Injection, RefusesWhatTheJobDoesNotHave) {
   bounds.steps = 3;
   bounds.units = 5;
   bounds.micro_batches = 8;
-  bounds.grads = Type::bf16;
+  bounds.grads = bounds.wire = Type::bf16;
   bounds.stages = {"ddp", "zero2"};
   EXPECT_NO_THROW(check_injection(parse_injection("flip-gradient:micro-batch=7", 2), bounds));
   EXPECT_NO_THROW(check_injection(parse_injection("bitflip:step=2,unit=4,bit=15,stage=zero2", 2), bounds));
@@ -71,7 +71,7 @@ TEST_P(EveryFault, IsRefutedWithItsDocumentedCodeWhereItStrikes) {
       trial.stage = stage;
       trial.world = world;
       trial.steps = 3;
-      trial.faults = [&](int rank) { return make_faults({injection}, stage, rank, kRecipes.front(), fired); };
+      trial.faults = [&](int rank) { return make_faults({injection}, stage, rank, Type::f32, fired); };
       const mutants::Outcome outcome = mutants::run(trial);
       ASSERT_TRUE(outcome.result) << outcome.error->what();
       if (*fired[0] == 0) {

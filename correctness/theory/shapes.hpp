@@ -44,7 +44,7 @@ inline Training training_of(int world, int micro_steps, const Recipe& recipe = k
   return training;
 }
 
-// Every way of updating parameters and of adding micro-steps, in every recipe.
+// Every way of updating parameters and of adding micro-steps, in every recipe and on every wire.
 inline std::vector<Training> trainings_of(int world, int micro_steps) {
   std::vector<Training> all;
   for (const Recipe& recipe : kRecipes) {
@@ -54,6 +54,9 @@ inline std::vector<Training> trainings_of(int world, int micro_steps) {
         training.optimizer = method;
         training.batching.accumulate = accumulate;
         all.push_back(training);
+        if (recipe.grads != Type::f32) continue;
+        all.push_back(training);
+        all.back().wire = GradientWire::i64;
       }
     }
   }

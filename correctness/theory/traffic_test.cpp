@@ -41,7 +41,10 @@ class Sends {
 
   void carry_out(const Collective& c) {
     if (c.operation != Operation::all_gather) reduce_scatter(c);
-    if (c.operation != Operation::reduce_scatter) all_gather(c);
+    Collective gather = c;
+    // What was summed in fixed point is gathered in fp32.
+    if (c.operation == Operation::all_reduce && c.type == Type::i64) gather.type = Type::f32;
+    if (c.operation != Operation::reduce_scatter) all_gather(gather);
   }
 
   const SentLines& of_rank(int rank) const { return lines_[static_cast<size_t>(rank)]; }
@@ -113,8 +116,7 @@ TEST_P(EveryStage, SendsWhatItsCollectivesTakeMessageByMessage) {
   for (const std::vector<UnitSpec>& units : {odd_units(), long_units()}) {
     for (const Case& c : cases()) {
       const Layout layout(units, turned(c.world));
-      for (const Recipe& recipe : kRecipes) {
-        const Training training = training_of(c.world, c.micro_steps, recipe);
+      for (const Training& training : trainings_of(c.world, c.micro_steps)) {
         Sends sends(layout, c.algorithm);
         for (const Collective& each : collectives_of_step(GetParam(), layout, training))
           sends.carry_out(each);
@@ -131,15 +133,16 @@ TEST_P(EveryStage, SendsWhatItsCollectivesTakeMessageByMessage) {
 TEST_P(EveryStage, AsksForWhatItsCollectivesAddUpTo) {
   for (const Case& c : cases()) {
     const Layout layout(odd_units(), turned(c.world));
-    const Training training = training_of(c.world, c.micro_steps);
-    AskedLines counted;
-    for (const Collective& each : collectives_of_step(GetParam(), layout, training)) {
-      Asked& asked = counted[each.purpose][each.operation];
-      ++asked.calls;
-      asked.whole += each.count * size_of(each.type);
+    for (const Training& training : trainings_of(c.world, c.micro_steps)) {
+      AskedLines counted;
+      for (const Collective& each : collectives_of_step(GetParam(), layout, training)) {
+        Asked& asked = counted[each.purpose][each.operation];
+        ++asked.calls;
+        asked.whole += each.count * size_of(each.type);
+      }
+      EXPECT_EQ(asked_per_step(GetParam(), layout, training), counted)
+          << "N " << c.world << ", A " << c.micro_steps;
     }
-    EXPECT_EQ(asked_per_step(GetParam(), layout, training), counted)
-        << "N " << c.world << ", A " << c.micro_steps;
   }
 }
 
@@ -147,12 +150,14 @@ TEST_P(EveryStage, AsksForWhatItsCollectivesAddUpTo) {
 TEST_P(EveryStage, SendsThePassesOfTheLedgerFromEveryRank) {
   for (const Case& c : cases()) {
     const Layout layout(odd_units(), turned(c.world));
-    for (const Recipe& recipe : kRecipes) {
-      const Training training = training_of(c.world, c.micro_steps, recipe);
+    for (const Training& training : trainings_of(c.world, c.micro_steps)) {
+      const Recipe& recipe = training.recipe;
+      const Bytes wire = training.wire == GradientWire::i64 ? Bytes{8} : size_of(recipe.grads);
       const Passes count = passes(GetParam(), c.micro_steps);
       const Bytes of_params = (layout.padded() - layout.slices()) * size_of(recipe.params) * count.gathers;
-      const Bytes of_grads = (layout.padded() - layout.slices()) * size_of(recipe.grads) *
-                             (count.reduce_scatters + count.grad_gathers);
+      const Elements pass = layout.padded() - layout.slices();
+      const Bytes of_grads =
+          pass * wire * count.reduce_scatters + pass * size_of(recipe.grads) * count.grad_gathers;
       const Bytes of_loss{4 * c.micro_steps * (c.world - 1)};
       const Bytes of_norm{48 * (c.world - 1)};
       for (int rank = 0; rank < c.world; ++rank) {

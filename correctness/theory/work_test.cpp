@@ -115,6 +115,29 @@ TEST(GptWork, OfTiedAndFrozenPartsIsTheSumOfItsCalls) {
   }
 }
 
+// The calls of one unit's sums in fixed point, made one by one.
+void call_fixed_sums(Calls& calls, const Stage& stage, const UnitLayout& unit, const Training& training,
+                     Algorithm algorithm) {
+  const int64_t world = training.batching.world;
+  const int micro_steps = training.batching.micro_steps();
+  const bool sharded_grads = stage.name.starts_with("zero2") || stage.name.starts_with("zero3");
+  const auto fold_pieces = [&](int64_t elements, int64_t terms) {
+    for (int64_t done = 0; done < elements; done += 32768)
+      calls.run("integer fold", terms * std::min(elements - done, int64_t{32768}));
+  };
+  for (int step = 0; step < micro_steps; ++step) {
+    if (unit.padded > unit.length) calls.run("initialize", (unit.padded - unit.length).n);
+    // Added to the whole sum, or on its way to its owner.
+    calls.run("to fixed", unit.padded.n);
+    if (!sharded_grads && step + 1 < micro_steps) continue;
+    if (world > 1 && algorithm == Algorithm::direct) fold_pieces(unit.slice.n, world - 1);
+    for (int64_t slices = world / 2; slices >= 1 && algorithm == Algorithm::halving; slices /= 2)
+      fold_pieces(slices * unit.slice.n, 1);
+    if (world == 1 && (!sharded_grads || micro_steps == 1)) calls.run("from fixed", unit.slice.n);
+    if (sharded_grads && step > 0) calls.run("integer fold", unit.slice.n);
+  }
+}
+
 // A step's calls beside the model's, made one by one at `place`.
 void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout, const Training& training,
                           Algorithm algorithm, int place) {
@@ -122,15 +145,17 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
   const int micro_steps = training.batching.micro_steps();
   const int64_t b_g = size_of(training.recipe.grads).n;
   const bool sharded_grads = stage.name.starts_with("zero2") || stage.name.starts_with("zero3");
+  const bool fixed = training.wire == GradientWire::i64;
   for (const UnitLayout& unit : layout.units()) {
-    for (int add = 1; add < micro_steps; ++add)
+    if (fixed) call_fixed_sums(calls, stage, unit, training, algorithm);
+    for (int add = 1; add < micro_steps && !fixed; ++add)
       calls.run("fold", sharded_grads ? unit.slice.n : unit.padded.n);
     // Every term but those that open a sum comes through a scratch that another unit may have filled further.
     for (const Visit& visit : visits(training.batching)) {
       const int64_t padding = unit.padded.n - unit.length.n;
-      if (!sharded_grads && !visit.first && padding > 0) calls.run("initialize", padding);
+      if (!fixed && !sharded_grads && !visit.first && padding > 0) calls.run("initialize", padding);
     }
-    for (int reduction = 0; reduction < (sharded_grads ? micro_steps : 1); ++reduction) {
+    for (int reduction = 0; reduction < (sharded_grads ? micro_steps : 1) && !fixed; ++reduction) {
       if (world == 1) {
         // In place, and with nothing to divide by, there is nothing to do.
         if (sharded_grads || training.batching.micro_batches > 1) calls.run("divide", unit.slice.n);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -15,19 +16,42 @@ namespace zp::plain {
 
 inline constexpr size_t kMostPlaces = 8;
 
+// Units of 2⁻⁴⁴ nearest to x.
+inline int64_t units_of(float x) { return std::llrint(std::ldexp(static_cast<double>(x), 44)); }
+
 // The kernels that a transport needs.
 class FoldOnly final : public kernels::Table {
  public:
   void run(const kernels::Call& call) override {
+    if (const auto* conversion = std::get_if<kernels::ToFixed>(&call)) return convert(*conversion);
     const auto& fold = std::get<kernels::Fold>(call);
     ++calls;
     elements += std::max<int64_t>(1, static_cast<int64_t>(fold.inputs.size()) - 1) * fold.out.length().n;
+    if (fold.inputs.front().type() == Type::i64) return add_integers(fold);
     for (int64_t i = 0; i < fold.out.length().n; ++i) store(fold.out, i, folded(fold, i) / fold.divisor);
   }
 
-  int64_t calls = 0, elements = 0;
+  int64_t calls = 0, elements = 0;  // of folds
+  int64_t converted = 0;
 
  private:
+  void convert(const kernels::ToFixed& call) {
+    for (int64_t i = 0; i < call.from.length().n; ++i)
+      call.to.write<int64_t>()[i] = units_of(call.from.read<float>()[i]);
+    converted += call.from.length().n;
+  }
+  static void add_integers(const kernels::Fold& fold) {
+    for (int64_t i = 0; i < fold.out.length().n; ++i) {
+      int64_t sum = 0;
+      for (const View& input : fold.inputs) sum += input.read<int64_t>()[i];
+      if (fold.out.type() == Type::i64) {
+        fold.out.write<int64_t>()[i] = sum;
+      } else {
+        fold.out.write<float>()[i] =
+            static_cast<float>(std::ldexp(static_cast<double>(sum), -44)) / fold.divisor;
+      }
+    }
+  }
   static float folded(const kernels::Fold& fold, int64_t i) {
     std::array<float, kMostPlaces> terms{};
     for (size_t t = 0; t < fold.inputs.size(); ++t) terms.at(t) = load(fold.inputs[t], i);
@@ -100,6 +124,14 @@ inline uint64_t sum_bits(Algorithm algorithm, Type wire, Type result, int world,
   }
   const float mean = sums.front() / divisor;
   return result == Type::bf16 ? round_to_bf16(mean).bits : std::bit_cast<uint32_t>(mean);
+}
+
+// The same in fixed point, whatever the algorithm; as int64, the sum itself.
+inline uint64_t fixed_sum_bits(Type result, int world, int64_t element, float divisor) {
+  int64_t sum = 0;
+  for (int place = 0; place < world; ++place) sum += units_of(value(place, element));
+  if (result == Type::i64) return static_cast<uint64_t>(sum);
+  return std::bit_cast<uint32_t>(static_cast<float>(std::ldexp(static_cast<double>(sum), -44)) / divisor);
 }
 
 struct Traffic {

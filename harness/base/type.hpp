@@ -73,6 +73,13 @@ inline constexpr std::array kRecipes{
 // Parameters that are fp32 are their own masters: the optimizer updates them where they lie.
 constexpr bool has_master(const Recipe& recipe) { return recipe.params != Type::f32; }
 
+// How gradients cross ranks: in the recipe's gradient type, or as 64-bit fixed point of unit 2⁻⁴⁴, whose sums
+// are exact in any order (fp32 gradients only).
+enum class GradientWire { as_stored, i64 };
+
+// A gradient |g| in fixed point is below this, divided by the number of micro-batches that a sum adds up.
+inline constexpr double kFixedPointBound = 0x1p19;
+
 // Throws (usage) naming what there is.
 Recipe recipe_named(std::string_view name);
 

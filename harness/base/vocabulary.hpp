@@ -17,7 +17,7 @@ enum class Category {
   fold,         // extra gradient buffers and scratch of the fold over micro-steps
   activations,  // what the model keeps from forward to backward, and their gradients
   workspace,    // kernels: packed panels, attention blocks, fp32 image of one tensor's gradient
-  transport,    // receive pieces
+  transport,    // receive pieces; the fixed-point image of gradients that are being reduced
   scalars,      // losses and norms in exchange
   data,         // tokens of the micro-batch
 };

@@ -31,12 +31,17 @@ struct Training {
   Batching batching;
   Schedule schedule;
   int keep = 0;  // zero3: so many units, the last ones, stay gathered from forward to backward
+  GradientWire wire = GradientWire::as_stored;
   uint64_t seed = 1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   Method optimizer = Method::adamw;
   float lr = 3e-4F, weight_decay = 0.1F;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F;  // of adamw
   float momentum = 0.9F;                               // of sgd
+
+  bool fixed_point() const { return wire == GradientWire::i64; }
+  // In which sums of gradients cross ranks.
+  Type wire_type() const { return fixed_point() ? Type::i64 : recipe.grads; }
 };
 
 }  // namespace zp

@@ -53,7 +53,7 @@ class MeteredTransport final : public Transport {
   int world() const override { return inner_.world(); }
 
   Handle reduce_scatter(const ReduceScatter& call) override {
-    ledger_.ask(Operation::reduce_scatter, call.label, call.whole.type(), call.cuts.asked());
+    ledger_.ask(Operation::reduce_scatter, call.label, wire_of(call), call.cuts.asked());
     return inner_.reduce_scatter(call);
   }
 
@@ -63,7 +63,7 @@ class MeteredTransport final : public Transport {
   }
 
   Handle all_reduce(const AllReduce& call) override {
-    ledger_.ask(Operation::all_reduce, call.label, call.whole.type(), call.cuts.asked());
+    ledger_.ask(Operation::all_reduce, call.label, wire_of(call), call.cuts.asked());
     return inner_.all_reduce(call);
   }
 

@@ -161,11 +161,12 @@ std::string plan_table(const PlanResult& plan) {
   const theory::PlanNumbers& n = plan.numbers;
   std::string text =
       paragraph("", fmt::format("plan: {} parameters, {} rank{}, recipe {} with {} ({} + {} + {} bytes a "
-                                "parameter), {} micro-step{} a "
+                                "parameter){}, {} micro-step{} a "
                                 "step; nothing was run, nothing measured",
                                 exact_bytes(n.parameters), n.ranks, n.ranks == 1 ? "" : "s", n.recipe.name,
                                 name_of(n.optimizer), size_of(n.recipe.params).n, size_of(n.recipe.grads).n,
-                                4 * optimizer_words(n.recipe, n.optimizer), n.micro_steps,
+                                4 * optimizer_words(n.recipe, n.optimizer),
+                                n.wire == GradientWire::i64 ? ", gradients sent as i64" : "", n.micro_steps,
                                 n.micro_steps == 1 ? "" : "s"));
   text.append("\n").append(held_table(plan));
   text += "model states per rank, without padding, activations or buffers (GB = 10^9 B)\n\n";

@@ -63,6 +63,7 @@ Json config_json(const RunSettings& s) {
   json["micro_batch_size"] = s.micro_batch_size;
   json["sequence"] = s.sequence;
   json["recipe"] = s.recipe;
+  json["wire"] = s.wire;
   json["optimizer"] = s.optimizer;
   json["lr"] = s.lr;
   const bool adamw = s.optimizer == "adamw";
@@ -223,6 +224,8 @@ std::string plan_line(const PlanResult& plan) {
   json["recipe"] = plan.numbers.recipe.name;
   json["optimizer"] = zp::name_of(plan.numbers.optimizer);
   json["micro_steps"] = plan.numbers.micro_steps;
+  const bool fixed = plan.numbers.wire == GradientWire::i64;
+  json["wire"] = fixed ? "i64" : zp::name_of(plan.numbers.recipe.grads);
   for (const theory::IdealRow& row : plan.rows) json["stages"].push_back(ideal_json(row));
   json["loss_bytes"] = plan.loss_bytes;
   json["norm_bytes"] = plan.norm_bytes;

@@ -27,7 +27,7 @@ struct StageResult {
   Bytes sent_per_step;  // largest over ranks, last step: payload of every purpose
   Bytes crossing;       // of it, to ranks on other nodes
   double passes = 0.0;  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
-                        // recipe's parameter or gradient; 0 at N = 1
+                        // parameter, or of the gradient on the wire; 0 at N = 1
   std::map<Category, Bytes> held_at_peak, predicted_at_peak;       // of the rank with the largest peak
   std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;  // of rank 0, one step
   std::vector<double> losses;                                      // per step
@@ -49,8 +49,8 @@ struct StageResult {
 // What was asked for, and where it ran: goes into every record.
 struct RunSettings {
   std::string version, contract = "repro-1";
-  std::string model, data, data_hash, recipe, transport, algorithm, optimizer = "adamw", device = "cpu",
-                                                                    accumulate = "fold";
+  std::string model, data, data_hash, recipe, wire, transport, algorithm, optimizer = "adamw", device = "cpu",
+                                                                          accumulate = "fold";
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
   bool tied = false;
   int64_t unit_blocks = 1;

@@ -82,9 +82,10 @@ std::string header(const RunSettings& s) {
   text = paragraph("", text);
   const std::string tokens =
       s.sequence > 0 ? fmt::format(" of {} x {} tokens", s.micro_batch_size, s.sequence) : "";
-  text += paragraph("", fmt::format("{} step{} of {} micro-batches{}, {}, {}, seed {}, data {}", s.steps,
-                                    s.steps == 1 ? "" : "s", s.micro_batches, tokens, s.recipe, s.optimizer,
-                                    s.seed, s.data));
+  const char* wire = s.wire == "i64" ? " (sent as i64)" : "";
+  text += paragraph("", fmt::format("{} step{} of {} micro-batches{}, {}{}, {}, seed {}, data {}", s.steps,
+                                    s.steps == 1 ? "" : "s", s.micro_batches, tokens, s.recipe, wire,
+                                    s.optimizer, s.seed, s.data));
   if (!s.injected.empty()) text += paragraph("INJECTED ", s.injected);
   return text + "\n";
 }

@@ -10,7 +10,7 @@ class Ddp final : public Strategy {
       : rig_(rig),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::whole),
-        reductions_(rig, {}),
+        reductions_(rig, Extent::whole, {}),
         optimizer_(rig, Extent::whole),
         norm_(rig) {
     optimizer_.initialise(params_);
@@ -25,7 +25,7 @@ class Ddp final : public Strategy {
     if (rig_.layout.unit(unit).frozen) return;
     sums_.add(unit, 1.0F);
     if (!sums_.is_last_micro_step()) return;
-    reductions_.all_reduce(unit, sums_.sum().all(unit),
+    reductions_.all_reduce(unit, sums_.summed(unit), sums_.sum().all(unit),
                            static_cast<float>(rig_.training.batching.micro_batches));
   }
 

@@ -2,10 +2,17 @@
 // parameters.
 #include "harness/strategy/state.hpp"
 
+#include <algorithm>
+
 namespace zp {
 namespace {
 
 bool overlaps(const Rig& rig) { return rig.training.schedule.overlap == Overlap::on; }
+
+std::vector<Range> buckets_of(const Rig& rig, const UnitLayout& unit) {
+  const Training& training = rig.training;
+  return bucket_ranges(unit, rig.layout.world(), size_of(training.recipe.grads), training.schedule.bucket);
+}
 
 }  // namespace
 
@@ -89,14 +96,31 @@ View LocalGradients::whole(int unit) const {
 
 // ---- Reductions
 
+Reductions::Reductions(Rig& rig, Extent sums, std::function<void(int unit)> finished)
+    : rig_(rig), finished_(std::move(finished)) {
+  const Training& training = rig.training;
+  const bool summed_before = sums == Extent::whole && training.batching.micro_steps() > 1;
+  if (!training.fixed_point() || summed_before) return;
+  Elements largest;
+  for (const int trained : rig.layout.trained()) {
+    for (const Range& bucket : buckets_of(rig, rig.layout.unit(trained)))
+      largest = std::max(largest, bucket.length());
+  }
+  image_ = rig.device.acquire(Category::transport, Type::i64, largest * rig.layout.world());
+}
+
+FixedPoint Reductions::fixed_point_of(int unit, const View& summed) {
+  if (!rig_.training.fixed_point() || summed.type() == Type::i64) return {};
+  clear_padding(rig_, unit, summed);
+  return {.image = image_.all(), .terms = rig_.training.batching.micro_batches};
+}
+
 template <class Start>
 void Reductions::begin(int unit, const Start& start) {
   finish();
   unit_ = unit;
   const UnitLayout& layout = rig_.layout.unit(unit);
-  const Training& training = rig_.training;
-  for (const Range& bucket :
-       bucket_ranges(layout, rig_.layout.world(), size_of(training.recipe.grads), training.schedule.bucket)) {
+  for (const Range& bucket : buckets_of(rig_, layout)) {
     Cuts cuts = cuts_of(rig_, unit);
     if (bucket.length() < layout.slice) cuts.within = bucket;
     handles_.push_back(start(cuts, bucket));
@@ -106,21 +130,26 @@ void Reductions::begin(int unit, const Start& start) {
 }
 
 void Reductions::reduce_scatter(int unit, const View& whole, const View& mine, float divisor) {
+  const FixedPoint fixed = fixed_point_of(unit, whole);
   begin(unit, [&](const Cuts& cuts, Range bucket) {
     return rig_.transport.reduce_scatter({.whole = whole,
                                           .mine = mine.part(bucket),
                                           .cuts = cuts,
                                           .divisor = divisor,
-                                          .label = label_of(rig_, Purpose::reduce_grads, unit)});
+                                          .label = label_of(rig_, Purpose::reduce_grads, unit),
+                                          .fixed = fixed});
   });
 }
 
-void Reductions::all_reduce(int unit, const View& whole, float divisor) {
+void Reductions::all_reduce(int unit, const View& summed, const View& whole, float divisor) {
+  const FixedPoint fixed = fixed_point_of(unit, summed);
   begin(unit, [&](const Cuts& cuts, Range) {
     return rig_.transport.all_reduce({.whole = whole,
                                       .cuts = cuts,
                                       .divisor = divisor,
-                                      .label = label_of(rig_, Purpose::reduce_grads, unit)});
+                                      .label = label_of(rig_, Purpose::reduce_grads, unit),
+                                      .fixed = fixed,
+                                      .sums = summed.storage() == whole.storage() ? View() : summed});
   });
 }
 

@@ -39,6 +39,14 @@ Cuts cuts_of(const Rig& rig, int unit) {
   return Cuts::equal(rig.layout.world(), rig.layout.unit(unit).slice);
 }
 
+void clear_padding(Rig& rig, int unit, const View& whole) {
+  const UnitLayout& layout = rig.layout.unit(unit);
+  if (layout.length == layout.padded) return;
+  kernels::Initialize zeros;
+  zeros.x = whole.part({layout.length, layout.padded});
+  rig.kernels.run(zeros);
+}
+
 // ---- UnitState
 
 UnitState::UnitState(Rig& rig, Category category, Type type, Extent extent) : rig_(rig), extent_(extent) {
@@ -62,11 +70,18 @@ GradientSums::GradientSums(Rig& rig, Extent extent) : rig_(rig), extent_(extent)
   last_element_ = visits(batching).back().element;
   const Type type = rig.training.recipe.grads;
   buffers_.emplace_back(rig, Category::grads, type, extent);
+  borrowed_.resize(static_cast<size_t>(rig.layout.unit_count()));
+  const bool several = batching.micro_steps() > 1;
+  if (rig.training.fixed_point()) {
+    if (several) fixed_.emplace_back(rig, Category::fold, Type::i64, extent);
+    if (several && extent == Extent::slice)
+      scratch_ = rig.device.acquire(Category::fold, Type::i64, largest(rig, extent));
+    return;
+  }
   for (int i = 0; i < extra_buffers(batching); ++i) {
     buffers_.emplace_back(rig, Category::fold, type, extent);
   }
-  if (batching.micro_steps() > 1) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
-  borrowed_.resize(static_cast<size_t>(rig.layout.unit_count()));
+  if (several) scratch_ = rig.device.acquire(Category::fold, type, largest(rig, extent));
 }
 
 void GradientSums::before_backward(int unit) {
@@ -77,6 +92,11 @@ void GradientSums::before_backward(int unit) {
 }
 
 View GradientSums::target(int unit) const {
+  if (!fixed_.empty()) {
+    if (extent_ == Extent::whole) return buffers_.front().all(unit);
+    if (is_first_micro_step()) return fixed_.front().all(unit);
+    return scratch_.part({{0}, extent_range(rig_, unit, extent_).length()});
+  }
   if (visit_.first) return buffers_[static_cast<size_t>(visit_.target)].all(unit);
   const Buffer& own = borrowed_[static_cast<size_t>(unit)];
   if (own.held()) return own.all();
@@ -89,12 +109,14 @@ float GradientSums::place_divisor() const {
 }
 
 void GradientSums::add(int unit, float divisor) {
+  if (!fixed_.empty()) return add_fixed(unit, divisor);
   const bool last = is_last_micro_step();
   const size_t merges = visit_.merges.size();
   if (!visit_.first) {
     const View sum = buffers_[static_cast<size_t>(visit_.target)].all(unit);
-    // A slice arrives with its padding; a whole unit is written by the model, which leaves padding alone.
-    if (extent_ == Extent::whole) clear_padding(unit, target(unit));
+    // A slice arrives with its padding; a whole unit is written by the model, which leaves padding alone:
+    // what a longer unit left in the scratch must not pass for it.
+    if (extent_ == Extent::whole) clear_padding(rig_, unit, target(unit));
     add_into(sum, target(unit), last && merges == 0 ? divisor : 1.0F);
   }
   for (size_t i = 0; i < merges; ++i) {
@@ -105,12 +127,22 @@ void GradientSums::add(int unit, float divisor) {
   borrowed_[static_cast<size_t>(unit)].drop();
 }
 
-void GradientSums::clear_padding(int unit, const View& scratch) {
-  const UnitLayout& layout = rig_.layout.unit(unit);
-  if (layout.length == layout.padded) return;
-  kernels::Initialize zeros;
-  zeros.x = scratch.part({layout.length, layout.padded});
-  rig_.kernels.run(zeros);
+void GradientSums::add_fixed(int unit, float divisor) {
+  const View sum = fixed_.front().all(unit);
+  if (extent_ == Extent::whole) {
+    clear_padding(rig_, unit, target(unit));
+    rig_.kernels.run(kernels::ToFixed{
+        .from = target(unit),
+        .to = sum,
+        .terms = rig_.training.batching.micro_batches,
+        .write = is_first_micro_step() ? kernels::Write::overwrite : kernels::Write::accumulate});
+    return;
+  }
+  if (is_first_micro_step()) return;
+  const bool last = is_last_micro_step();
+  rig_.kernels.run(kernels::Fold{.inputs = {sum, target(unit)},
+                                 .out = last ? buffers_.front().all(unit) : sum,
+                                 .divisor = last ? divisor : 1.0F});
 }
 
 void GradientSums::add_into(const View& sum, const View& term, float divisor) {

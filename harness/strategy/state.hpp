@@ -18,6 +18,8 @@ Range extent_range(const Rig& rig, int unit, Extent extent);
 // A name for logs and messages.
 Label label_of(const Rig& rig, Purpose purpose, int unit);
 Cuts cuts_of(const Rig& rig, int unit);
+// Sets the padding of a whole unit to zero.
+void clear_padding(Rig& rig, int unit, const View& whole);
 
 // One buffer per unit, held from construction to end. Frozen units have parameters only: of other categories
 // nothing is held.
@@ -38,7 +40,8 @@ class UnitState {
 
 // Gradients of one step: the fold over micro-steps (layout/fold.hpp), unit by unit. With Extent::whole a
 // place's own micro-batches are summed before ranks talk; with Extent::slice what each micro-step's reduction
-// leaves.
+// leaves. In fixed point one sum of int64 a unit takes every micro-step in any order, and becomes the
+// gradient at the last: in the reduction (whole), or in its last addition (slice).
 class GradientSums {
  public:
   GradientSums(Rig& rig, Extent extent);
@@ -55,18 +58,21 @@ class GradientSums {
   void add(int unit, float divisor);
   // What a sum over places is divided by where it is made: M where it is the only sum of the step, else 1.
   float place_divisor() const;
-  // Sum over the micro-steps seen so far.
+  // Sum over the micro-steps seen so far; in fixed point the averaged gradient, once it is reduced.
   const UnitState& sum() const { return buffers_.front(); }
+  // What the reduction of a whole unit takes.
+  View summed(int unit) const { return (fixed_.empty() ? sum() : fixed_.front()).all(unit); }
 
  private:
+  bool is_first_micro_step() const { return visit_.first && visit_.target == 0; }
   void add_into(const View& sum, const View& term, float divisor);
-  // The scratch serves whole units of all lengths in turn: what a longer one left must not pass for padding.
-  void clear_padding(int unit, const View& scratch);
+  void add_fixed(int unit, float divisor);
 
   Rig& rig_;
   Visit visit_;
   int last_element_ = 0;
   std::vector<UnitState> buffers_;  // 0: the gradient itself
+  std::vector<UnitState> fixed_;    // at most one: the sum in fixed point, only where A ≥ 2
   Buffer scratch_;                  // of the largest unit; only where A ≥ 2
   std::vector<Buffer> borrowed_;    // by unit: scratch of its own
   Extent extent_;
@@ -173,20 +179,25 @@ class LocalGradients {
 };
 
 // Reductions of whole units, bucket by bucket; at most one unit's is under way. `finished` is called when it
-// is over.
+// is over. In fixed point, gradients that were not summed in it before cross ranks through an image.
 class Reductions {
  public:
-  Reductions(Rig& rig, std::function<void(int unit)> finished) : rig_(rig), finished_(std::move(finished)) {}
+  // `sums`: the extent of what is summed over micro-steps.
+  Reductions(Rig& rig, Extent sums, std::function<void(int unit)> finished);
   // Finishes what is under way, then begins; without overlap it is over when this returns.
   void reduce_scatter(int unit, const View& whole, const View& mine, float divisor);
-  void all_reduce(int unit, const View& whole, float divisor);
+  // The sum over places of `summed` (which may be the whole itself), averaged, in `whole`.
+  void all_reduce(int unit, const View& summed, const View& whole, float divisor);
   void finish();
 
  private:
   template <class Start>
   void begin(int unit, const Start& start);
+  // How `summed` crosses ranks; readies its padding for it.
+  FixedPoint fixed_point_of(int unit, const View& summed);
 
   Rig& rig_;
+  Buffer image_;  // of the largest reduction
   std::function<void(int unit)> finished_;
   int unit_ = -1;  // under way; -1: none
   std::vector<Handle> handles_;

@@ -13,7 +13,7 @@ class Zero1 final : public Strategy {
         reduction_(reduction),
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::whole),
-        reductions_(rig, {}),
+        reductions_(rig, Extent::whole, {}),
         optimizer_(rig, Extent::slice),
         norm_(rig),
         updated_(rig, params_) {
@@ -62,9 +62,9 @@ class Zero1 final : public Strategy {
     const auto divisor = static_cast<float>(rig_.training.batching.micro_batches);
     const UnitState& sum = sums_.sum();
     if (reduction_ == Operation::all_reduce) {
-      reductions_.all_reduce(unit, sum.all(unit), divisor);
+      reductions_.all_reduce(unit, sums_.summed(unit), sum.all(unit), divisor);
     } else {
-      reductions_.reduce_scatter(unit, sum.all(unit), sum.mine(unit), divisor);
+      reductions_.reduce_scatter(unit, sums_.summed(unit), sum.mine(unit), divisor);
     }
   }
 

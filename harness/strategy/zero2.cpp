@@ -13,7 +13,7 @@ class Zero2 final : public Strategy {
         params_(rig, Category::params, rig.training.recipe.params, Extent::whole),
         sums_(rig, Extent::slice),
         locals_(rig),
-        reductions_(rig, [this](int unit) { keep_mine(unit); }),
+        reductions_(rig, Extent::slice, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
         norm_(rig),
         updated_(rig, params_) {

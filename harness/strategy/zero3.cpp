@@ -14,7 +14,7 @@ class Zero3 final : public Strategy {
         gathered_(rig, params_, keep),
         sums_(rig, Extent::slice),
         locals_(rig),
-        reductions_(rig, [this](int unit) { keep_mine(unit); }),
+        reductions_(rig, Extent::slice, [this](int unit) { keep_mine(unit); }),
         optimizer_(rig, Extent::slice),
         norm_(rig) {
     optimizer_.initialise(params_);

@@ -24,6 +24,10 @@ void wrap(std::function<std::unique_ptr<T>(T&)>& slot, Make make) {
 
 // ---- bitflip
 
+float as_float(float x) { return x; }
+float as_float(bf16 x) { return widen(x); }
+float as_float(int64_t x) { return static_cast<float>(x); }
+
 // Index of the element of largest magnitude, or -1 where all are zero. NaN counts as larger than everything.
 template <class T>
 int64_t largest(std::span<const std::byte> bytes) {
@@ -32,7 +36,7 @@ int64_t largest(std::span<const std::byte> bytes) {
   for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    const float magnitude = std::fabs(widen(value));
+    const float magnitude = std::fabs(as_float(value));
     if (magnitude > most) {
       most = magnitude;
       found = static_cast<int64_t>(i);
@@ -43,10 +47,12 @@ int64_t largest(std::span<const std::byte> bytes) {
 
 // Flips a bit of the largest element, and says whether there was one.
 bool flip_largest(std::span<std::byte> bytes, Type type, int wanted) {
-  const bool half = type == Type::bf16;
-  const int64_t at = half ? largest<bf16>(bytes) : largest<float>(bytes);
+  const int64_t at = type == Type::bf16  ? largest<bf16>(bytes)
+                     : type == Type::i64 ? largest<int64_t>(bytes)
+                                         : largest<float>(bytes);
   if (at < 0) return false;
-  const int bit = wanted < 0 ? (half ? 7 : 23) : wanted;
+  const int usual = type == Type::bf16 ? 7 : type == Type::i64 ? 40 : 23;
+  const int bit = wanted < 0 ? usual : wanted;
   // Little-endian: bit b of an element is bit b mod 8 of its byte b / 8.
   bytes[static_cast<size_t>(at * size_of(type).n + bit / 8)] ^= std::byte{1} << (bit % 8);
   return true;
@@ -97,7 +103,7 @@ class FlippingLink final : public Link {
     if (spent_ || !armed_.due() || !armed_.hits(tag.tensor) || tag.purpose != Purpose::reduce_grads) {
       return request;
     }
-    return std::make_unique<FlippingRequest>(std::move(request), bytes, armed_.recipe.grads, armed_, spent_);
+    return std::make_unique<FlippingRequest>(std::move(request), bytes, armed_.wire, armed_, spent_);
   }
 
  private:

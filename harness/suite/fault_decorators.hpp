@@ -11,7 +11,7 @@ namespace zp {
 // One injection as a decorator sees it.
 struct Armed {
   Injection injection;
-  Recipe recipe;
+  Type wire = Type::f32;     // of gradients
   std::shared_ptr<int> now;  // step under way
   std::shared_ptr<std::atomic<int>> fired;
   bool due() const { return *now == injection.step; }

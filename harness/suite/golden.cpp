@@ -126,7 +126,7 @@ Json config_json(const Job& job) {
   json["micro_batch_size"] = job.shape.batch;
   json["sequence"] = job.shape.sequence;
   json["recipe"] = training.recipe.name;
-  json["wire"] = name_of(training.recipe.grads);
+  json["wire"] = training.fixed_point() ? "i64" : name_of(training.recipe.grads);
   json["optimizer"] = optimizer_json(training);
   json["clip"] = training.clip;
   return json;

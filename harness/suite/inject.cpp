@@ -74,7 +74,7 @@ void set(Injection& injection, std::string_view key, std::string_view value, int
   } else if (key == "unit") {
     injection.unit = number(injection.text, key, value, kMany);
   } else if (key == "bit" && flips(injection)) {
-    injection.bit = number(injection.text, key, value, 31);
+    injection.bit = number(injection.text, key, value, 63);
   } else if (key == "micro-batch" && injection.kind == FaultKind::flip_gradient) {
     injection.micro_batch = number(injection.text, key, value, kMany);
   } else if (key == "stage") {
@@ -135,7 +135,8 @@ void check_injection(const Injection& injection, const InjectionBounds& bounds) 
                                " does not exist; the last one is " +
                                std::to_string(bounds.micro_batches - 1));
   }
-  if (injection.bit >= 8 * size_of(bounds.grads).n) {
+  const Type struck = injection.kind == FaultKind::bitflip ? bounds.wire : bounds.grads;
+  if (injection.bit >= 8 * size_of(struck).n) {
     refuse(injection.text, "gradients have no bit " + std::to_string(injection.bit));
   }
   if (!injection.stage.empty() && std::ranges::find(bounds.stages, injection.stage) == bounds.stages.end()) {
@@ -149,8 +150,8 @@ FiredCounts no_strikes(size_t injections) {
   return counts;
 }
 
-Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
-                   const Recipe& recipe, const FiredCounts& fired) {
+Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank, Type wire,
+                   const FiredCounts& fired) {
   require(fired.size() == injections.size(), "every injection has its count");
   Faults faults;
   auto now = std::make_shared<int>(-1);
@@ -159,7 +160,7 @@ Faults make_faults(const std::vector<Injection>& injections, std::string_view st
     const Injection& injection = injections[i];
     if (!injection.stage.empty() && injection.stage != stage) continue;
     if (injection.rank >= 0 && injection.rank != rank) continue;
-    add_fault(faults, {.injection = injection, .recipe = recipe, .now = now, .fired = fired[i]});
+    add_fault(faults, {.injection = injection, .wire = wire, .now = now, .fired = fired[i]});
   }
   return faults;
 }

@@ -25,8 +25,8 @@ enum class FaultKind {
 
 // One --inject, "KIND:key=value,…". Keys: step (default 0), rank (default: every rank; for bitflip and
 // extra-compute the last, and for flip-gradient, unless it names a micro-batch), stage (default: every
-// stage), unit (default: any), bit (bitflip and flip-gradient; default 23 of fp32, 7 of bf16), micro-batch
-// (flip-gradient; its number over the whole job; default: the first that the rank computes).
+// stage), unit (default: any), bit (bitflip and flip-gradient; default 23 of fp32, 7 of bf16, 40 of int64),
+// micro-batch (flip-gradient; its number over the whole job; default: the first that the rank computes).
 struct Injection {
   FaultKind kind = FaultKind::bitflip;
   std::string text;   // as given
@@ -44,7 +44,7 @@ Injection parse_injection(const std::string& text, int world);
 // Throws (usage) for a step, stage, unit, bit or micro-batch that the job does not have.
 struct InjectionBounds {
   int steps = 1, units = 1, micro_batches = 1;
-  Type grads = Type::f32;
+  Type grads = Type::f32, wire = Type::f32;  // as stored, and between ranks
   std::vector<std::string_view> stages;
 };
 void check_injection(const Injection& injection, const InjectionBounds& bounds);
@@ -54,8 +54,8 @@ using FiredCounts = std::vector<std::shared_ptr<std::atomic<int>>>;
 FiredCounts no_strikes(size_t injections);
 
 // Faults of one rank in one stage; `fired` has a count for each injection.
-Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank,
-                   const Recipe& recipe, const FiredCounts& fired);
+Faults make_faults(const std::vector<Injection>& injections, std::string_view stage, int rank, Type wire,
+                   const FiredCounts& fired);
 
 // Kinds with one line of explanation and exit code each, for --help and README's test.
 struct FaultRow {

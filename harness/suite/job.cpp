@@ -32,6 +32,7 @@ Batching batching_of(const VerifyOptions& options, int world) {
 Training training_of(const VerifyOptions& options, int world) {
   Training training;
   training.recipe = recipe_named(options.recipe);
+  training.wire = options.wire;
   training.batching = batching_of(options, world);
   training.seed = options.seed;
   training.clip = options.clip;
@@ -70,6 +71,7 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.data = job.corpus ? job.corpus->name() : "none";
   s.data_hash = job.corpus ? fmt::format("{:016x}", job.corpus->hash()) : "";
   s.recipe = job.training.recipe.name;
+  s.wire = job.training.fixed_point() ? "i64" : name_of(job.training.recipe.grads);
   s.transport = transport;
   if (transport == "mpi") s.mpi = mpi_version();
   s.algorithm = name_of(job.algorithm);
@@ -111,13 +113,14 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
 }
 
 // What the reference holds on rank 0's host while it runs alone: parameters, masters and moments, the
-// gradients that its sums keep at once (about log2 M + 1 whole ones, and the one being computed), and the
-// model's own memory.
+// gradients that its sums keep at once (about log2 M + 1 whole ones, and the one being computed; in fixed
+// point one of int64, the last and the one being computed), and the model's own memory.
 Bytes reference_need(const Job& job, const Layout& layout, const RunFacts& facts) {
   const auto depth = std::bit_width(static_cast<unsigned>(job.training.batching.micro_batches));
   const Recipe& recipe = job.training.recipe;
-  const Bytes state = size_of(recipe.params) + Bytes{4} * optimizer_words(recipe, job.training.optimizer) +
-                      Bytes{4} * (depth + 1);
+  const Bytes sums = job.training.fixed_point() ? Bytes{8 + 2 * 4} : Bytes{4} * (depth + 1);
+  const Bytes state =
+      size_of(recipe.params) + Bytes{4} * optimizer_words(recipe, job.training.optimizer) + sums;
   return layout.parameters() * state + theory::total(facts.constant);
 }
 
@@ -182,6 +185,7 @@ void check_injections(const Job& job) {
   bounds.units = static_cast<int>(model_units(job.model).size());
   bounds.micro_batches = job.training.batching.micro_batches;
   bounds.grads = job.training.recipe.grads;
+  bounds.wire = job.training.wire_type();
   for (const StageRow* row : job.rows) bounds.stages.push_back(row->name());
   for (const Injection& injection : job.injections) check_injection(injection, bounds);
 }
@@ -199,7 +203,8 @@ Arithmetic Job::arithmetic_of(const StageRow& row) const {
   return canonical({.reduction = row.promise.reduction,
                     .batching = training.batching,
                     .algorithm = algorithm,
-                    .grads = training.recipe.grads});
+                    .grads = training.recipe.grads,
+                    .wire = training.wire});
 }
 
 StageRun Job::stage_run(const StageRow& row) const {
@@ -241,7 +246,7 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   Job job;
   job.world = world;
   job.training = training_of(options, world);
-  job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.recipe.grads));
+  job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.wire_type()));
   if (job.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(world))) {
     fail(Exit::unavailable,
          fmt::format("--algorithm halving needs a power of two of ranks, not {}; direct runs with "
@@ -286,15 +291,15 @@ std::string agreement_of(const Job& job) {
   std::string text = fmt::format(
       "version {}, contract {}, model {} ({} layers, width {}, {} heads, vocabulary {}, {} positions), data "
       "hash {}, "
-      "recipe {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, "
+      "recipe {}, gradients sent as {}, algorithm {}, {} ranks, {} steps, {} micro-batches of {} x {}, "
       "accumulate {}, seed {}, clip {}, optimizer {}, lr {}, momentum {}, "
       "betas {} {}, "
       "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, kernel threads asked "
       "for {}, injected '{}', tied {}, {} blocks a unit, frozen '{}', keep {}, {} ranks a node asked for, "
       "stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
-      s.data_hash, s.recipe, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size, s.sequence,
-      s.accumulate, s.seed, s.clip, s.optimizer, s.lr, s.momentum, s.beta1, s.beta2, s.epsilon,
+      s.data_hash, s.recipe, s.wire, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size,
+      s.sequence, s.accumulate, s.seed, s.clip, s.optimizer, s.lr, s.momentum, s.beta1, s.beta2, s.epsilon,
       s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
       s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
@@ -310,6 +315,13 @@ std::string hash_case(const Job& job) {
     return fmt::format(
         "one hash, of any stage and any number of ranks that divides M = {}: sums of this model's "
         "gradients are exact",
+        batching.micro_batches);
+  }
+  if (job.training.fixed_point()) {
+    return fmt::format(
+        "one hash, of one device alone, of any stage and any number of ranks that divides M = {}: sums in "
+        "fixed "
+        "point are exact",
         batching.micro_batches);
   }
   const auto all_global = [&](int world) {

@@ -37,6 +37,7 @@ PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {
                        .micro_batches = options.ranks * options.micro_steps,
                        .accumulate = options.accumulate};
   training.optimizer = options.optimizer;
+  training.wire = options.wire;
   PlanExact exact;
   exact.model = model.name;
   exact.micro_batch_size = options.micro_batch_size;
@@ -44,7 +45,7 @@ PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {
   exact.micro_batches = training.batching.micro_batches;
   exact.accumulate = options.accumulate;
   exact.threads = options.threads;
-  exact.algorithm = options.algorithm.value_or(default_algorithm(options.ranks, recipe.grads));
+  exact.algorithm = options.algorithm.value_or(default_algorithm(options.ranks, training.wire_type()));
   exact.parameters = layout.parameters();
   exact.padded = layout.padded();
   for (const UnitLayout& unit : layout.units()) {
@@ -70,6 +71,7 @@ PlanResult make_plan(const PlanOptions& options) {
   plan.numbers.recipe = recipe;
   plan.numbers.micro_steps = options.micro_steps;
   plan.numbers.optimizer = options.optimizer;
+  plan.numbers.wire = options.wire;
   plan.rows = theory::ideal_table(theory::kStages, plan.numbers);
   plan.loss_bytes = theory::loss_bytes(plan.numbers);
   plan.norm_bytes = theory::norm_bytes(plan.numbers);

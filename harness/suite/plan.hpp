@@ -19,6 +19,7 @@ struct PlanOptions {
   std::optional<ModelConfig> model;  // gives exact shapes
   int ranks = 1;
   std::string recipe = "bf16-fp32grad";
+  GradientWire wire = GradientWire::as_stored;
   Method optimizer = Method::adamw;
   int micro_steps = 1;  // A
   Accumulate accumulate = Accumulate::fold;

@@ -46,18 +46,22 @@ Bytes all_sent(const StepEvidence& evidence) {
 }
 
 // Passes of (N-1)/N·S that a step moved: what was asked for, in wholes of one model.
-double passes_of(const StepEvidence& evidence, const Layout& layout, const Recipe& recipe) {
+double passes_of(const StepEvidence& evidence, const Layout& layout, const StageRun& run) {
   if (layout.world() == 1) return 0.0;
-  const auto pass_bytes = [&](Type type) {
-    return static_cast<double>((layout.slices() * size_of(type)).n) * (layout.world() - 1);
-  };
+  const Training& training = run.training;
+  const auto elements = static_cast<double>(layout.slices().n) * (layout.world() - 1);
+  const auto width = [](Type type) { return static_cast<double>(size_of(type).n); };
+  // The two halves of an all-reduce may move different types.
+  const double of_grads = run.row.promise.all_reduces
+                              ? (width(training.wire_type()) + width(training.recipe.grads)) / 2
+                              : width(training.wire_type());
   double passes = 0.0;
   for (const auto& [purpose, peers] : evidence.sent) {
     const bool gather = purpose == Purpose::gather_params;
     if (!gather && purpose != Purpose::reduce_grads) continue;
     Bytes bytes;
     for (const auto& [peer, sent] : peers) bytes += sent.bytes;
-    passes += static_cast<double>(bytes.n) / pass_bytes(gather ? recipe.params : recipe.grads);
+    passes += static_cast<double>(bytes.n) / (elements * (gather ? width(training.recipe.params) : of_grads));
   }
   return passes;
 }
@@ -76,7 +80,7 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
     const Places& places = trainer.layout().places();
     result.crossing = std::max(result.crossing, crossing_bytes(ranks[rank], places, static_cast<int>(rank)));
   }
-  result.passes = passes_of(ranks.front(), trainer.layout(), run.training.recipe);
+  result.passes = passes_of(ranks.front(), trainer.layout(), run);
   result.sent_by_purpose.clear();
   for (const auto& [purpose, peers] : ranks.front().sent) {
     for (const auto& [peer, sent] : peers) result.sent_by_purpose[purpose] += sent.bytes;

@@ -91,6 +91,23 @@ void read_accumulate(const Typed& typed, Accumulate& accumulate) {
   accumulate = *text == "fold" ? Accumulate::fold : Accumulate::sequential;
 }
 
+// Type as --wire names it: the recipe's gradients as they are, or fixed point.
+GradientWire wire_of(const Typed& typed, const std::string& recipe_name) {
+  const auto text = typed.value("--wire");
+  const Recipe recipe = recipe_named(recipe_name);
+  const std::string stored(name_of(recipe.grads));
+  if (!text || *text == stored) return GradientWire::as_stored;
+  if (*text != "i64") {
+    fail(Exit::usage, fmt::format("--wire '{}': recipe {} has gradients of {}; it goes with {}{}", *text,
+                                  recipe_name, stored, stored, recipe.grads == Type::f32 ? " or i64" : ""));
+  }
+  if (recipe.grads != Type::f32) {
+    fail(Exit::usage,
+         fmt::format("--wire i64: is for fp32 gradients, and recipe {} has {}", recipe_name, stored));
+  }
+  return GradientWire::i64;
+}
+
 void read_out(const Typed& typed, std::string& out, Existing& existing) {
   existing = typed.given("--overwrite") ? Existing::overwrite : Existing::refuse;
   if (const auto path = typed.value("--out")) {
@@ -255,6 +272,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   read_micro_batches(typed, options);
   read_sequence(typed, options.model, options.sequence);
   read_recipe(typed, options.recipe);
+  options.wire = wire_of(typed, options.recipe);
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
   read_schedule(typed, options.schedule);
@@ -283,6 +301,7 @@ PlanOptions plan_options(const Typed& typed) {
   typed.whole("--ranks", options.ranks, 1, model ? kMostRanks : 1'000'000);
   read_recipe(typed, options.recipe);
   read_optimizer(typed, options.optimizer);
+  options.wire = wire_of(typed, options.recipe);
   typed.whole("--micro-steps", options.micro_steps, 1, kMostMicroBatches);
   read_accumulate(typed, options.accumulate);
   options.algorithm = algorithm_of(typed, options.ranks);

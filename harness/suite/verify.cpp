@@ -144,7 +144,7 @@ class Verification {
     }
     if (!job_.injections.empty()) {
       run.faults =
-          make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.recipe, fired_);
+          make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.wire_type(), fired_);
     }
     return run_stage(run, endpoint);
   }

@@ -28,6 +28,7 @@ struct VerifyOptions {
   int64_t micro_batch_size = 1;  // sequences
   int64_t sequence = 0;          // tokens; 0: the model's positions
   std::string recipe = "bf16-fp32grad";
+  GradientWire wire = GradientWire::as_stored;
   double clip = Training{}.clip;  // 0: no clipping
   float lr = Training{}.lr, beta1 = Training{}.beta1, beta2 = Training{}.beta2;
   float weight_decay = Training{}.weight_decay;

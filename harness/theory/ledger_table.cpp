@@ -24,6 +24,7 @@ std::vector<IdealRow> ideal_table(std::span<const Stage> stages, const PlanNumbe
   const double ranks = numbers.ranks;
   const double b_p = bytes_of(numbers.recipe.params);
   const double b_g = bytes_of(numbers.recipe.grads);
+  const double b_wire = numbers.wire == GradientWire::i64 ? bytes_of(Type::i64) : b_g;
   const double k = bytes_of(Type::f32) * optimizer_words(numbers.recipe, numbers.optimizer);
   const auto share = [&](Held held, double bytes) { return held == Held::whole ? bytes : bytes / ranks; };
 
@@ -41,7 +42,7 @@ std::vector<IdealRow> ideal_table(std::span<const Stage> stages, const PlanNumbe
     row.optimizer = share(stage.optimizer, k * psi);
     row.gathered = stage.gather == Gather::every_forward ? b_p * psi : 0.0;
     row.sent_params = sent(count.gathers, b_p);
-    row.sent_grads = sent(count.reduce_scatters + count.grad_gathers, b_g);
+    row.sent_grads = sent(count.reduce_scatters, b_wire) + sent(count.grad_gathers, b_g);
     row.passes = static_cast<double>(count.all());
     rows.push_back(row);
   }

@@ -22,6 +22,7 @@ struct PlanNumbers {
   Recipe recipe;
   int micro_steps = 1;  // A
   Method optimizer = Method::adamw;
+  GradientWire wire = GradientWire::as_stored;
 };
 
 // Bytes per rank. Exact as long as the numbers stay below 2⁵³ and Ψ/N is a dyadic number; no rounding of our

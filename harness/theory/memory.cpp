@@ -23,16 +23,34 @@ Elements trained_extent(const Layout& layout, Held held) {
 }
 
 // Buffers of the sum over A micro-steps: the fold's sums that wait, and one unit's newest term (design 3.4).
+// In fixed point one sum serves, to which whole gradients are added from where the model writes them.
 Bytes fold_bytes(const Stage& stage, const Layout& layout, const Training& training) {
   const int micro_steps = training.batching.micro_steps();
   if (micro_steps < 2) return {0};
-  const Bytes each = size_of(training.recipe.grads);
+  const Bytes each = size_of(training.wire_type());
   Elements largest;
   for (const int trained : layout.trained()) {
     const UnitLayout& unit = layout.unit(trained);
     largest = std::max(largest, stage.grads == Held::whole ? unit.padded : unit.slice);
   }
+  if (training.fixed_point()) {
+    return trained_extent(layout, stage.grads) * each +
+           (stage.grads == Held::slice ? largest : Elements{}) * each;
+  }
   return trained_extent(layout, stage.grads) * each * extra_buffers(training.batching) + largest * each;
+}
+
+// Fixed-point image of the largest reduction, where gradients are not summed in it before they cross ranks.
+Bytes image_bytes(const Stage& stage, const Layout& layout, const Training& training) {
+  if (!converts_in_reduction(stage, training)) return {0};
+  Elements largest;
+  for (const int trained : layout.trained()) {
+    for (const Range& bucket : bucket_ranges(layout.unit(trained), layout.world(),
+                                             size_of(training.recipe.grads), training.schedule.bucket)) {
+      largest = std::max(largest, bucket.length());
+    }
+  }
+  return largest * layout.world() * size_of(Type::i64);
 }
 
 // Losses and norms of all ranks, gathered in place.
@@ -59,7 +77,9 @@ HeldLines standing(const Stage& stage, const Layout& layout, const Training& tra
   set(lines, Category::grads, trained_extent(layout, stage.grads) * size_of(recipe.grads));
   set(lines, Category::optimizer, trained_extent(layout, stage.optimizer) * optimizer);
   set(lines, Category::fold, fold_bytes(stage, layout, training));
-  set(lines, Category::transport, kReceivePiece * kReceivePieces * active_peers(algorithm, layout.world()));
+  set(lines, Category::transport,
+      kReceivePiece * kReceivePieces * active_peers(algorithm, layout.world()) +
+          image_bytes(stage, layout, training));
   set(lines, Category::scalars, scalar_bytes(layout, training));
   return lines;
 }
@@ -96,7 +116,8 @@ size_t first_writer(const Layout& layout, const std::vector<Use>& list, int unit
 }
 
 // Whole local gradients: until their reduction, which with overlap ends when the next unit's is to begin, or
-// with the step. Where gradients are held whole, only the scratch of a borrowed unit passes.
+// with the step. Where gradients are held whole, only the scratch of a borrowed unit passes;
+// fixed point needs none.
 void add_gradients(std::vector<Passing>& list, const Stage& stage, const Layout& layout,
                    const Training& training) {
   const std::vector<Use> all = uses(layout);
@@ -109,7 +130,7 @@ void add_gradients(std::vector<Passing>& list, const Stage& stage, const Layout&
     const size_t from = first_writer(layout, all, unit.index);
     if (stage.grads == Held::slice) {
       list.push_back({Category::bucket, unit.padded * each, from, runs_on ? next : use});
-    } else if (from < use && training.batching.micro_steps() > 1) {
+    } else if (from < use && training.batching.micro_steps() > 1 && !training.fixed_point()) {
       list.push_back({Category::fold, unit.padded * each, from, use});
     }
     next = use;

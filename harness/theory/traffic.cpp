@@ -30,6 +30,11 @@ int64_t messages_of(Half half, Bytes bytes) {
   return (bytes.n + longest.n - 1) / longest.n;
 }
 
+std::vector<Range> ranges_of(const UnitLayout& unit, const Training& training) {
+  return bucket_ranges(unit, training.batching.world, size_of(training.recipe.grads),
+                       training.schedule.bucket);
+}
+
 class Sender {
  public:
   Sender(const Layout& layout, Algorithm algorithm, int rank)
@@ -40,17 +45,17 @@ class Sender {
     add_runs(purpose, half, slice, times, [](int64_t slices) { return std::pair{int64_t{1}, slices}; });
   }
 
-  // Gradients, bucket by bucket. A bucket of several slices lies apart in each, and so travels slice by
-  // slice.
-  void add_buckets(Half half, const Training& training, int64_t times) {
-    const Bytes each = size_of(training.recipe.grads);
+  // Gradients, bucket by bucket, as `each`. A bucket of several slices lies apart in each, and so travels
+  // slice by slice; in an image of its own it lies together.
+  void add_buckets(Half half, const Training& training, int64_t times, Type each, bool in_image) {
     for (const int trained : layout_.trained()) {
       const UnitLayout& unit = layout_.unit(trained);
-      for (const Range& bucket : bucket_ranges(unit, layout_.world(), each, training.schedule.bucket)) {
-        const bool whole = bucket.length() == unit.slice;
-        add_runs(Purpose::reduce_grads, half, bucket.length() * each, times, [whole](int64_t slices) {
-          return whole ? std::pair{int64_t{1}, slices} : std::pair{slices, int64_t{1}};
-        });
+      for (const Range& bucket : ranges_of(unit, training)) {
+        const bool together = in_image || bucket.length() == unit.slice;
+        add_runs(Purpose::reduce_grads, half, bucket.length() * size_of(each), times,
+                 [together](int64_t slices) {
+                   return together ? std::pair{int64_t{1}, slices} : std::pair{slices, int64_t{1}};
+                 });
       }
     }
   }
@@ -82,12 +87,6 @@ class Sender {
   int place_;
   SentLines lines_;
 };
-
-int64_t buckets_of(const UnitLayout& unit, const Training& training) {
-  const Bytes each = size_of(training.recipe.grads);
-  return static_cast<int64_t>(
-      bucket_ranges(unit, training.batching.world, each, training.schedule.bucket).size());
-}
 
 void check_world(const Layout& layout, const Training& training) {
   require(layout.world() == training.batching.world, "layout and batching are of one world");
@@ -149,6 +148,11 @@ std::vector<int64_t> gathers_by_unit(const Stage& stage, const Layout& layout, c
 
 }  // namespace
 
+bool converts_in_reduction(const Stage& stage, const Training& training) {
+  const bool summed_before = stage.grads == Held::whole && training.batching.micro_steps() > 1;
+  return training.fixed_point() && !summed_before;
+}
+
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank) {
   check_world(layout, training);
@@ -160,8 +164,9 @@ SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training
   for (const UnitLayout& unit : layout.units()) {
     sender.add_params(unit, recipe.params, gathers[static_cast<size_t>(unit.index)]);
   }
-  sender.add_buckets(Half::reduce_scatter, training, count.reduce_scatters);
-  sender.add_buckets(Half::all_gather, training, count.grad_gathers);
+  sender.add_buckets(Half::reduce_scatter, training, count.reduce_scatters, training.wire_type(),
+                     converts_in_reduction(stage, training));
+  sender.add_buckets(Half::all_gather, training, count.grad_gathers, recipe.grads, false);
   sender.add(Purpose::loss, Half::all_gather, Elements{micro_steps} * size_of(Type::f32), 1);
   sender.add(Purpose::grad_norm, Half::all_gather, kNormLimbs * size_of(Type::i64), 1);
   return sender.take();
@@ -186,8 +191,8 @@ AskedLines asked_per_step(const Stage& stage, const Layout& layout, const Traini
   Asked& reductions = lines[Purpose::reduce_grads][reduction];
   for (const int trained : layout.trained()) {
     const UnitLayout& unit = layout.unit(trained);
-    reductions.whole += unit.padded * size_of(recipe.grads) * count.reduce_scatters;
-    reductions.calls += buckets_of(unit, training) * count.reduce_scatters;
+    reductions.whole += unit.padded * size_of(training.wire_type()) * count.reduce_scatters;
+    reductions.calls += std::ssize(ranges_of(unit, training)) * count.reduce_scatters;
   }
   const int64_t world = layout.world();
   lines[Purpose::loss][Operation::all_gather] = {1, Elements{micro_steps} * size_of(Type::f32) * world};
@@ -252,12 +257,10 @@ class MicroStep {
 
  private:
   void reduce(const UnitLayout& unit) {
-    const Recipe& recipe = training_.recipe;
     const Operation reduction = stage_.all_reduces ? Operation::all_reduce : Operation::reduce_scatter;
-    for (const Range& bucket :
-         bucket_ranges(unit, layout_.world(), size_of(recipe.grads), training_.schedule.bucket)) {
-      list_.push_back(
-          {reduction, Purpose::reduce_grads, recipe.grads, bucket.length() * layout_.world(), unit.index});
+    for (const Range& bucket : ranges_of(unit, training_)) {
+      list_.push_back({reduction, Purpose::reduce_grads, training_.wire_type(),
+                       bucket.length() * layout_.world(), unit.index});
     }
   }
 

@@ -57,6 +57,10 @@ struct Gathering {
 };
 std::vector<Gathering> gatherings(const Stage& stage, const Layout& layout, const Training& training);
 
+// Whether gradients become fixed point in their reduction: with --wire i64, unless they were summed in it
+// before.
+bool converts_in_reduction(const Stage& stage, const Training& training);
+
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank);
 // Calls and bytes of the wholes; the same on every rank and at N = 1.

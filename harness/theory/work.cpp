@@ -28,46 +28,80 @@ class Counter {
   WorkLines lines_;
 };
 
+std::string_view fold_of(Type wire) { return wire == Type::i64 ? "integer fold" : "fold"; }
+
 // Slices of a bucket lie apart, and are added one by one.
 enum class Slices { together, apart };
 
 // Additions of one reduce-scatter of slices of `slice` elements: (N-1)·L whatever the algorithm. Halving adds
 // what each of its log2 N partners sends, N/2 … 1 slices, piece by piece; direct folds all N contributions of
 // a piece at once. Alone there is nothing to add: one division, or a move where the result lies elsewhere.
-void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Bytes each,
+void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Type wire,
                    Slices lie) {
   const auto pieces = [&](int64_t slices) {
     const int64_t runs = lie == Slices::together ? 1 : slices;
-    const Bytes bytes = slice * each * (slices / runs);
+    const Bytes bytes = slice * size_of(wire) * (slices / runs);
     return (bytes.n + kReceivePiece.n - 1) / kReceivePiece.n * runs;
   };
   int64_t calls = algorithm == Algorithm::direct ? pieces(1) : 0;
   if (algorithm == Algorithm::halving) {
     for (int64_t slices = world / 2; slices > 0; slices /= 2) calls += pieces(slices);
   }
-  count.add_total("fold", calls, slice * (world - 1));
+  count.add_total(fold_of(wire), calls, slice * (world - 1));
+}
+
+// Fixed point by the stage's way: with an image, the whole or every slice's bucket becomes it.
+void add_conversions(Counter& count, const UnitLayout& unit, const Range& bucket, int64_t world) {
+  if (bucket.length() == unit.slice) {
+    count.add("to fixed", 1, unit.padded);
+  } else {
+    count.add("to fixed", world, bucket.length());
+  }
 }
 
 // Sums over places of one unit's gradients.
 void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, const Training& training,
                     Algorithm algorithm) {
   const int64_t times = passes(stage, training.batching.micro_steps()).reduce_scatters;
-  const Bytes each = size_of(training.recipe.grads);
+  const Type wire = training.wire_type();
+  const int64_t world = training.batching.world;
+  const bool converts = converts_in_reduction(stage, training);
   const std::vector<Range> buckets =
-      bucket_ranges(unit, training.batching.world, each, training.schedule.bucket);
-  if (training.batching.world > 1) {
-    for (int64_t i = 0; i < times; ++i) {
-      for (const Range& bucket : buckets) {
-        const bool whole = bucket.length() == unit.slice;
-        add_reduction(count, algorithm, training.batching.world, bucket.length(), each,
-                      whole ? Slices::together : Slices::apart);
+      bucket_ranges(unit, training.batching.world, size_of(training.recipe.grads), training.schedule.bucket);
+  for (int64_t i = 0; i < times; ++i) {
+    for (const Range& bucket : buckets) {
+      const bool together = converts || bucket.length() == unit.slice;
+      if (converts) add_conversions(count, unit, bucket, world);
+      if (world > 1) {
+        add_reduction(count, algorithm, world, bucket.length(), wire,
+                      together ? Slices::together : Slices::apart);
       }
+    }
+  }
+  if (world > 1) return;
+  if (training.fixed_point()) {
+    // Sums that other micro-steps are added to stay what they are.
+    const bool stays = stage.grads == Held::slice && training.batching.micro_steps() > 1;
+    for (const Range& bucket : buckets) {
+      if (!stays) count.add("from fixed", times, bucket.length());
     }
     return;
   }
   const bool in_place = stage.grads == Held::whole;
   if (in_place && training.batching.micro_batches == 1) return;
   for (const Range& bucket : buckets) count.add("divide", times, bucket.length());
+}
+
+// Sums over micro-steps in fixed point: every micro-step's gradient is converted with its padding cleared,
+// where it is added to a whole sum or on its way to its owner; slices are then added up.
+void add_fixed_sums(Counter& count, const Stage& stage, const UnitLayout& unit, int64_t micro_steps) {
+  count.add("initialize", micro_steps, unit.padded - unit.length);
+  if (micro_steps == 1) return;
+  if (stage.grads == Held::whole) {
+    count.add("to fixed", micro_steps, unit.padded);
+  } else {
+    count.add("integer fold", micro_steps - 1, unit.slice);
+  }
 }
 
 // Norm, optimizer and cast handle logical elements only. The optimizer is called tensor by tensor, since
@@ -105,10 +139,14 @@ WorkLines work_per_step(const Stage& stage, const Layout& layout, const Training
   const int64_t through_scratch = std::ranges::count(visited, false, &Visit::first);
   for (const int trained : layout.trained()) {
     const UnitLayout& unit = layout.unit(trained);
-    // Whole units pass through one scratch, whose padding is cleared before it is added.
-    if (stage.grads == Held::whole) count.add("initialize", through_scratch, unit.padded - unit.length);
-    // A sum of A terms makes A-1 additions, over whole buffers or slices, padding included.
-    count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
+    if (training.fixed_point()) {
+      add_fixed_sums(count, stage, unit, micro_steps);
+    } else {
+      // Whole units pass through one scratch, whose padding is cleared before it is added.
+      if (stage.grads == Held::whole) count.add("initialize", through_scratch, unit.padded - unit.length);
+      // A fold of A terms makes A-1 additions, over whole buffers or slices, padding included.
+      count.add("fold", micro_steps - 1, stage.grads == Held::whole ? unit.padded : unit.slice);
+    }
     add_reductions(count, stage, unit, training, algorithm);
     add_update(count, stage, unit, training, place);
   }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "harness/base/check.hpp"
+#include "harness/trainer/reference_fixed.hpp"
 #include "harness/trainer/reference_gpt.hpp"
 #include "harness/trainer/reference_sums.hpp"
 #include "kernels/norm.hpp"
@@ -225,7 +226,8 @@ class Alone final : public Reference {
     losses_.assign(static_cast<size_t>(count), 0.0F);
     result.micro_batch_grads.assign(static_cast<size_t>(count), {});
     average_.clear();
-    Tensors sum = evaluate(*sum_, progress, result);
+    const bool fixed = config_.arithmetic.wire == GradientWire::i64;
+    Tensors sum = fixed ? fixed_sum(progress, result) : evaluate(*sum_, progress, result);
     if (count > 1) {
       for (auto& [name, buffer] : sum) {
         Buffer average = device_.acquire(Category::grads, config_.recipe.grads, buffer.length());
@@ -240,6 +242,20 @@ class Alone final : public Reference {
     loss /= count;
     if (!std::isfinite(loss)) fail_at_step("the loss is not finite");
     result.loss_bits = std::bit_cast<uint64_t>(loss);
+  }
+
+  Tensors fixed_sum(const std::function<void()>& progress, ReferenceStep& result) {
+    FixedSums sums(config_.arithmetic.batching.micro_batches);
+    Tensors last;
+    for (int number = 0; number < config_.arithmetic.batching.micro_batches; ++number) {
+      last = micro_batch_gradient(number, progress, result);
+      for (const auto& [name, gradient] : last) {
+        const std::string problem = sums.add(name, gradient.all());
+        if (!problem.empty()) fail_at_step("micro-batch " + std::to_string(number) + ": " + problem);
+      }
+    }
+    for (const auto& [name, buffer] : last) sums.store(name, buffer.all());
+    return last;
   }
 
   // The deeper side first, the lower on a tie, so that few partial sums live at once.

@@ -24,12 +24,13 @@ struct Arithmetic {
   Batching batching;
   Algorithm algorithm = Algorithm::direct;
   Type grads = Type::f32;
+  GradientWire wire = GradientWire::as_stored;
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 
 // Layouts that end on the same bits have equal canonical arithmetic; one reference serves them all. With fp32
 // gradients whatever equals the fold over all M micro-batches becomes one device (N = 1) accumulating M
-// micro-batches.
+// micro-batches; in fixed point every arithmetic of M micro-batches does.
 Arithmetic canonical(const Arithmetic& arithmetic);
 
 struct ReferenceConfig {

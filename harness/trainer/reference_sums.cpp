@@ -152,6 +152,14 @@ bool same_sums(const Sum& a, const Sum& b) {
 // first, in the order below, that has the same expression, so an fp32 fold over all M micro-batches becomes
 // one device accumulating M of them.
 Arithmetic canonical(const Arithmetic& arithmetic) {
+  if (arithmetic.wire == GradientWire::i64) {
+    // Sums of integers have no order.
+    return {.reduction = Reduction::after_accumulation,
+            .batching = {.world = 1, .micro_batches = arithmetic.batching.micro_batches},
+            .algorithm = Algorithm::direct,
+            .grads = arithmetic.grads,
+            .wire = arithmetic.wire};
+  }
   const auto wanted = sum_over_micro_batches(arithmetic);
   for (const Arithmetic& candidate : candidates(arithmetic)) {
     if (same_sums(*sum_over_micro_batches(candidate), *wanted)) return candidate;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
+#include <string>
 #include <type_traits>
 
 namespace zp {
@@ -140,6 +142,7 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
     model_->backward(use.unit, weights(use.unit), gradients(use.unit));
     watch.pause();
     if (!layout_.unit(use.unit).frozen) {
+      check_range(step, number, use.unit, strategy_->grads(use.unit));
       ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
           hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
     }
@@ -149,6 +152,24 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   ledger_.leave_uses();
   const int64_t at = int64_t{place()} * config_.training.batching.micro_steps() + visit.element;
   *losses_.part({{at}, {at + 1}}).write<float>() = model_->loss();
+}
+
+void Trainer::check_range(int step, int number, int unit, const View& grads) const {
+  if (!config_.training.fixed_point()) return;
+  const int terms = config_.training.batching.micro_batches;
+  const float* g = grads.read<float>();
+  const auto holds = [terms](float x) {
+    return std::fabs(static_cast<double>(x)) * terms < kFixedPointBound;
+  };
+  for (const TensorLayout& tensor : layout_.unit(unit).tensors) {
+    const int64_t begin = tensor.in_unit.begin.n;
+    const int64_t at = std::find_if_not(g + begin, g + tensor.in_unit.end.n, holds) - g;
+    if (at == tensor.in_unit.end.n) continue;
+    fail(Exit::bits, "step " + std::to_string(step) + ", rank " + std::to_string(rig_->transport.rank()) +
+                         ", micro-batch " + std::to_string(number) + ": gradient of " + tensor.spec.name +
+                         ", element " + std::to_string(at - begin) + ", is " + std::to_string(g[at]) +
+                         ": --wire i64 holds less than 2^19/" + std::to_string(terms));
+  }
 }
 
 void Trainer::exchange_losses() {

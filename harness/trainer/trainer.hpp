@@ -69,6 +69,8 @@ class Trainer {
   UnitViews weights(int unit);
   UnitViews gradients(int unit);
   void hash_use(int micro_step, const Use& use);
+  // What fixed point does not hold must not reach it.
+  void check_range(int step, int number, int unit, const View& grads) const;
   // Padding of gradients, parameters, masters and moments is zero.
   void inspect_padding(const std::vector<StateRun>& held);
   void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);

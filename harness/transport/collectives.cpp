@@ -119,10 +119,11 @@ class Collectives final : public Transport {
 
   Handle reduce_scatter(const ReduceScatter& call) override {
     check(call.cuts, call.whole, call.mine);
-    check_summable(call.whole);
+    check_summable(call.whole, call.mine, call.fixed, call.cuts);
     const auto flight = begin(Operation::reduce_scatter, call.label, call.cuts);
-    flight->add(make_reduction(group_, wire(*flight), {call.whole, call.mine, call.cuts, call.divisor}));
-    return launch(flight, {call.whole.storage(), call.mine.storage()}, call.cuts);
+    flight->add(
+        make_reduction(group_, wire(*flight), {call.whole, call.mine, call.cuts, call.divisor, call.fixed}));
+    return launch(flight, {call.whole.storage(), call.mine.storage(), call.fixed.image.storage()}, call.cuts);
   }
 
   Handle all_gather(const AllGather& call) override {
@@ -143,12 +144,14 @@ class Collectives final : public Transport {
   Handle all_reduce(const AllReduce& call) override {
     require(call.cuts.world() == world(), "a collective's cuts name a slice for every place");
     const View mine = call.whole.part(call.cuts.of(place()));
+    const View summed = call.sums.storage() == nullptr ? call.whole : call.sums;
     check(call.cuts, call.whole, mine);
-    check_summable(call.whole);
+    check(call.cuts, summed, mine);
+    check_summable(summed, mine, call.fixed, call.cuts);
     const auto flight = begin(Operation::all_reduce, call.label, call.cuts);
-    flight->add(make_reduction(group_, wire(*flight), {call.whole, mine, call.cuts, call.divisor}));
+    flight->add(make_reduction(group_, wire(*flight), {summed, mine, call.cuts, call.divisor, call.fixed}));
     flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
-    return launch(flight, {call.whole.storage()}, call.cuts);
+    return launch(flight, {call.whole.storage(), summed.storage(), call.fixed.image.storage()}, call.cuts);
   }
 
   void poll() override {
@@ -192,9 +195,17 @@ class Collectives final : public Transport {
     require(whole.length() == cuts.whole(), "a collective's whole is as long as its cuts");
     require(mine.length() == cuts.of(place()).length(), "a collective's own slice is as long as its cut");
   }
-  static void check_summable(const View& whole) {
-    require(whole.empty() || whole.type() == Type::f32 || whole.type() == Type::bf16,
-            "sums are of fp32 or bf16");
+  static void check_summable(const View& whole, const View& mine, const FixedPoint& fixed, const Cuts& cuts) {
+    if (fixed.image.storage() != nullptr) {
+      require(whole.empty() || whole.type() == Type::f32, "an image is one of fp32");
+      require(fixed.image.type() == Type::i64 && fixed.image.length() >= cuts.asked(),
+              "an image is of int64, and as long as what is asked for");
+    }
+    require(whole.empty() || whole.type() != Type::i32, "sums are of fp32, bf16 or fixed point");
+    require(mine.empty() || mine.type() == Type::f32 ||
+                (mine.type() == Type::bf16 ? whole.type() != Type::i64 && fixed.image.storage() == nullptr
+                                           : mine.type() == Type::i64 && fixed.image.storage() != nullptr),
+            "a sum is kept in a type that it comes in");
   }
 
   std::shared_ptr<Flight> begin(Operation operation, const Label& label, const Cuts& cuts) {

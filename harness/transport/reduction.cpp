@@ -1,5 +1,6 @@
 // Reduce-scatter by rounds: what others contribute to the range of a round arrives in pieces and is added, in
 // the order of places, by one Fold a piece. The last round's sum is divided and rounded once into `mine`.
+// In fixed point, the whole is first converted into its image, and all of this happens there.
 #include <algorithm>
 
 #include "harness/transport/steps.hpp"
@@ -12,11 +13,15 @@ class Reduction final : public Step {
   Reduction(const Group& group, const Wire& wire, const Sum& sum)
       : group_(group),
         wire_(wire),
-        whole_(sum.whole),
+        source_(sum.whole),
+        sources_(sources_of(sum)),
+        terms_(sum.fixed.terms),
+        cuts_(has_image(sum) ? cuts_of_image(sum.cuts) : sum.cuts),
+        whole_(has_image(sum) ? sum.fixed.image.part({{0}, cuts_.whole()}) : sum.whole),
         mine_(sum.mine),
-        own_(sum.cuts.of(group.place)),
+        own_(cuts_.of(group.place)),
         divisor_(sum.divisor),
-        rounds_(reduce_rounds(group.algorithm, sum.cuts, group.place)) {}
+        rounds_(reduce_rounds(group.algorithm, cuts_, group.place)) {}
 
   bool uses_pieces() const override { return true; }
   bool complete() const override { return begun_ && round_ >= rounds_.size() && sends_.empty(); }
@@ -25,6 +30,7 @@ class Reduction final : public Step {
     bool moved = false;
     if (!begun_) {
       begun_ = moved = true;
+      convert();
       if (rounds_.empty()) divide_alone();
       begin_round();
     }
@@ -56,9 +62,36 @@ class Reduction final : public Step {
   }
 
  private:
+  static bool has_image(const Sum& sum) { return sum.fixed.image.storage() != nullptr; }
+
+  // What is converted: the whole at once, or the bucket of every slice.
+  static std::vector<Range> sources_of(const Sum& sum) {
+    if (!has_image(sum)) return {};
+    if (sum.cuts.within.empty()) return {{{0}, sum.cuts.whole()}};
+    std::vector<Range> ranges;
+    for (int place = 0; place < sum.cuts.world(); ++place) ranges.push_back(sum.cuts.of(place));
+    return ranges;
+  }
+
+  // In the image the buckets of all slices lie side by side.
+  static Cuts cuts_of_image(const Cuts& cuts) {
+    return cuts.within.empty() ? cuts : Cuts::equal(cuts.world(), cuts.within.length());
+  }
+
+  void convert() {
+    Elements at;
+    for (const Range& range : sources_) {
+      if (range.empty()) continue;
+      const bool alone = rounds_.empty() && mine_.view().type() == Type::i64;
+      const View into = alone ? mine_.view() : whole_.view().part({at, at + range.length()});
+      group_.kernels.run(kernels::ToFixed{.from = source_.view().part(range), .to = into, .terms = terms_});
+      at += range.length();
+    }
+  }
+
   // One place alone: the sum is its own slice.
   void divide_alone() {
-    if (own_.empty()) return;
+    if (own_.empty() || (!sources_.empty() && mine_.view().type() == Type::i64)) return;
     const View own = whole_.view().part(own_);
     if (divisor_ == 1.0F && own.raw() == mine_.view().raw()) return;
     group_.kernels.run(kernels::Fold{.inputs = {own}, .out = mine_.view(), .divisor = divisor_});
@@ -146,6 +179,10 @@ class Reduction final : public Step {
 
   const Group& group_;
   Wire wire_;
+  Alias source_;                // fp32, where whole_ is its image
+  std::vector<Range> sources_;  // of it; none without an image
+  int64_t terms_;
+  Cuts cuts_;
   Alias whole_, mine_;
   Range own_;
   float divisor_;

@@ -65,9 +65,10 @@ struct Sum {
   View whole, mine;
   Cuts cuts;
   float divisor = 1.0F;
+  FixedPoint fixed;
 };
 
-// mine = own slice of the sum over places, divided; whole is scratch.
+// mine = own slice of the sum over places, divided; whole, or its image, is scratch.
 std::unique_ptr<Step> make_reduction(const Group& group, const Wire& wire, const Sum& sum);
 
 // Every other place's slice of `whole`; the own slice lies there already.

@@ -15,6 +15,15 @@ Cuts Cuts::equal(int world, Elements slice) {
   return cuts;
 }
 
+Type wire_of(const ReduceScatter& call) {
+  return call.fixed.image.storage() == nullptr ? call.whole.type() : Type::i64;
+}
+
+Type wire_of(const AllReduce& call) {
+  const bool fixed = call.sums.storage() != nullptr || call.fixed.image.storage() != nullptr;
+  return fixed ? Type::i64 : call.whole.type();
+}
+
 Algorithm default_algorithm(int world, Type wire) {
   const bool power_of_two = world > 0 && std::has_single_bit(static_cast<unsigned>(world));
   return power_of_two && (wire == Type::f32 || wire == Type::i64) ? Algorithm::halving : Algorithm::direct;

@@ -95,14 +95,24 @@ class Handle {
   std::shared_ptr<Pending> pending_;
 };
 
+// Sums of a `whole` of fp32 in 64-bit fixed point (kernels::ToFixed): what a collective asks for of it is
+// converted into `image`, int64 and at least as long, and summed there. Collectives of one image run one
+// after another. No image: a whole travels as it lies.
+struct FixedPoint {
+  View image;
+  int64_t terms = 1;  // that a sum adds up in all
+};
+
 // Sum over places of `whole`, divided by `divisor` in fp32 and rounded to mine's type; each place keeps its
 // slice in `mine` (which may be its own slice of `whole`). The rest of `whole` is used as scratch: its
-// contents are lost.
+// contents are lost, but not those of a whole that has an image. In fixed point (a whole of int64, or an
+// image) `mine` is fp32, or int64 and not divided.
 struct ReduceScatter {
   View whole, mine;
   Cuts cuts;
   float divisor = 1.0F;
   Label label;
+  FixedPoint fixed = {};
 };
 
 // Every place's `mine` in its slice of `whole` (mine may lie there already).
@@ -118,7 +128,13 @@ struct AllReduce {
   Cuts cuts;
   float divisor = 1.0F;
   Label label;
+  FixedPoint fixed = {};
+  View sums = {};  // int64: reduced in the whole's stead, used as scratch
 };
+
+// In which type contributions are sent: a gather's second half of an all-reduce moves the whole's.
+Type wire_of(const ReduceScatter& call);
+Type wire_of(const AllReduce& call);
 
 // Moves gradients and parameters between ranks. Every call is collective: all ranks make the same calls in
 // the same order. Calls return at once; several may be in flight; they progress while any of them is waited

@@ -133,6 +133,10 @@ void run(HostContext& context, const Fold& call) {
   const auto count = static_cast<int64_t>(call.inputs.size());
   const int64_t n = call.out.length().n;
   require(count > 0, "fold: there is an input");
+  if (call.inputs.front().type() == Type::i64) {
+    run_integer_fold(context, call);
+    return;
+  }
   const std::unique_ptr<Input[]> list(new Input[call.inputs.size()]);
   for (int64_t j = 0; j < count; ++j) {
     const View& view = call.inputs[static_cast<size_t>(j)];

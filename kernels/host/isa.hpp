@@ -25,6 +25,9 @@ void run(HostContext& context, const CrossEntropyForward& call);
 void run(HostContext& context, const CrossEntropyBackward& call);
 void run(HostContext& context, const Cast& call);
 void run(HostContext& context, const Fold& call);
+void run(HostContext& context, const ToFixed& call);
+// Fold of int64, which is fixed point.
+void run_integer_fold(HostContext& context, const Fold& call);
 void run(HostContext& context, const AdamW& call);
 void run(HostContext& context, const Sgd& call);
 void run(HostContext& context, const SquareSum& call);
