@@ -89,6 +89,25 @@ Case partial_sums_converted_back() {
   return {m, {Claim::bits}, "grad"};
 }
 
+// A ring whose sums set out one place too late: every slice is summed one place behind its owner, which then
+// gets it by a gather.
+Case ring_off_by_one() {
+  Trial m{.name = "RingOffByOne", .stage = "zero1", .world = 4, .algorithm = Algorithm::ring};
+  m.faults = reductions([](Transport& inner, const ReduceScatter& call) {
+    const int64_t slice = call.mine.length().n;
+    float* whole = call.whole.write<float>();
+    std::rotate(whole, whole + call.whole.length().n - slice, whole + call.whole.length().n);
+    inner.reduce_scatter(call).wait();
+    const auto device = make_host_device(Fill::zero);
+    const Buffer all = device->acquire(Category::bucket, Type::f32, call.whole.length());
+    inner.all_gather({.mine = call.mine, .whole = all.all(), .cuts = call.cuts, .label = call.label}).wait();
+    const int next = (inner.place() + 1) % inner.world();
+    std::copy_n(all.all().read<float>() + next * slice, slice, call.mine.write<float>());
+    return Handle();
+  });
+  return {m, {Claim::bits, Claim::bytes}, "grad"};
+}
+
 // In fixed point of 36 bits, gradients of 2⁻⁹ wrap.
 Case fixed_point_wraps() {
   Trial m{.name = "FixedPointWraps", .stage = "zero2", .world = 3, .wire = GradientWire::i64};
@@ -304,6 +323,7 @@ std::vector<Case> gradient_mutants() {
           second_micro_step_replaces_first(),
           reduced_in_bf16(),
           partial_sums_converted_back(),
+          ring_off_by_one(),
           fixed_point_wraps(),
           slice_off_by_one(),
           stale_padding_added(),

@@ -116,8 +116,20 @@ TEST_P(EveryStage, SumsInFixedPointAnyNumberOfMicroStepsAndRanks) {
   }
 }
 
+TEST_P(EveryStage, AddsRoundTheRingFromBehindEveryOwner) {
+  for (const char* recipe : {"bf16-fp32grad", "bf16"}) {
+    for (const int world : {1, 2, 3, 4}) {
+      Trial t = trial(world, 2 * world);
+      t.steps = 1;
+      t.recipe = recipe;
+      t.algorithm = Algorithm::ring;
+      expect_proved(t);
+    }
+  }
+}
+
 TEST_P(EveryStage, DependsOnPlacesNotOnRanks) {
-  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct, Algorithm::ring}) {
     Trial t = trial(4, 8);
     t.algorithm = algorithm;
     t.rank_at = {2, 0, 3, 1};
@@ -325,6 +337,7 @@ TEST(Hash, IsOneInFixedPointForEveryStageNumberOfRanksAndAlgorithm) {
       t.micro_batches = 12;
       t.wire = GradientWire::i64;
       if (world % 3 == 1) t.algorithm = Algorithm::direct;
+      if (world % 3 == 0) t.algorithm = Algorithm::ring;
       const Outcome outcome = mutants::run(t);
       ASSERT_TRUE(outcome.result) << outcome.error->what();
       seen[to_string(outcome.result->hash)] += t.stage + " ";

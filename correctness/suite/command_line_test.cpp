@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"plan --params 1e9 --ranks 4 --wire fp32 --recipe bf16", "--wire 'fp32'", "goes with bf16"},
         Bad{"verify --model huge", "huge", "tiny, small, gpt2, synthetic"},
         Bad{"verify --transport carrier-pigeon", "'carrier-pigeon'", "threads"},
-        Bad{"verify --algorithm ring", "'ring'", "halving and direct"},
+        Bad{"verify --algorithm star", "'star'", "halving, direct, ring and native"},
         Bad{"verify --inject gremlin", "gremlin", "bitflip"},
         Bad{"verify --inject bitflip:colour=3", "colour", "step, rank, stage"},
         Bad{"verify --inject bitflip:rank=4 --ranks 4", "rank", "0 to 3"},

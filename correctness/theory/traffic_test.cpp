@@ -25,6 +25,7 @@ std::vector<Case> cases() {
   for (int world = 1; world <= 8; ++world) {
     for (const int micro_steps : {1, 2, 3}) {
       list.push_back({world, micro_steps, Algorithm::direct});
+      list.push_back({world, micro_steps, Algorithm::ring});
       if (std::has_single_bit(static_cast<unsigned>(world)))
         list.push_back({world, micro_steps, Algorithm::halving});
     }
@@ -71,8 +72,11 @@ class Sends {
         }
         continue;
       }
+      // Every slice goes round from place to place until its owner has it.
+      for (int step = 1; step < world && algorithm_ == Algorithm::ring; ++step)
+        send(c, place, (place + 1) % world, slice_bytes(c), 256 * 1024);
       int begin = 0;
-      int end = world;
+      int end = algorithm_ == Algorithm::ring ? 0 : world;
       while (end - begin > 1) {
         const int half = (end - begin) / 2;
         const bool in_low = place < begin + half;
@@ -92,7 +96,9 @@ class Sends {
         }
         continue;
       }
-      for (int holds = 1; holds < world; holds *= 2) {
+      for (int step = 1; step < world && algorithm_ == Algorithm::ring; ++step)
+        send(c, place, (place + 1) % world, slice_bytes(c), 256 * 1024);
+      for (int holds = 1; holds < world && algorithm_ == Algorithm::halving; holds *= 2) {
         const int partner = place / holds % 2 == 0 ? place + holds : place - holds;
         send(c, place, partner, holds * slice_bytes(c), 256 * 1024);
       }

@@ -133,6 +133,7 @@ void call_fixed_sums(Calls& calls, const Stage& stage, const UnitLayout& unit, c
     if (world > 1 && algorithm == Algorithm::direct) fold_pieces(unit.slice.n, world - 1);
     for (int64_t slices = world / 2; slices >= 1 && algorithm == Algorithm::halving; slices /= 2)
       fold_pieces(slices * unit.slice.n, 1);
+    for (int hop = 1; hop < world && algorithm == Algorithm::ring; ++hop) fold_pieces(unit.slice.n, 1);
     if (world == 1 && (!sharded_grads || micro_steps == 1)) calls.run("from fixed", unit.slice.n);
     if (sharded_grads && step > 0) calls.run("integer fold", unit.slice.n);
   }
@@ -162,6 +163,11 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
       } else if (algorithm == Algorithm::direct) {
         for (int64_t done = 0; done < unit.slice.n; done += 262144 / b_g) {
           calls.run("fold", (world - 1) * std::min(unit.slice.n - done, 262144 / b_g));
+        }
+      } else if (algorithm == Algorithm::ring) {
+        for (int hop = 1; hop < world; ++hop) {
+          for (int64_t done = 0; done < unit.slice.n; done += 262144 / b_g)
+            calls.run("fold", std::min(unit.slice.n - done, 262144 / b_g));
         }
       } else {
         for (int slices = world / 2; slices >= 1; slices /= 2) {
@@ -197,7 +203,7 @@ TEST_P(EveryStage, DoesTheSumOfItsCalls) {
   for (const auto& units : {odd_units(), long_units()}) {
     for (int world = 1; world <= 8; ++world) {
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
-      for (const Algorithm algorithm : {Algorithm::direct, Algorithm::halving}) {
+      for (const Algorithm algorithm : {Algorithm::direct, Algorithm::halving, Algorithm::ring}) {
         if (algorithm == Algorithm::halving && !power_of_two) continue;
         for (const int micro_steps : {1, 2, 5}) {
           for (const Training& training : trainings_of(world, micro_steps)) {

@@ -8,6 +8,7 @@
 
 #include "harness/base/random.hpp"
 #include "harness/layout/fold.hpp"
+#include "harness/trainer/reference_fixed.hpp"
 #include "harness/trainer/reference_sums.hpp"
 
 namespace zp {
@@ -23,7 +24,7 @@ std::vector<Arithmetic> arithmetics(int micro_batches, Type grads) {
   for (int world = 1; world <= micro_batches; ++world) {
     if (micro_batches % world != 0) continue;
     for (const auto reduction : {Reduction::after_accumulation, Reduction::every_micro_step}) {
-      for (const auto algorithm : {Algorithm::direct, Algorithm::halving}) {
+      for (const auto algorithm : {Algorithm::direct, Algorithm::halving, Algorithm::ring}) {
         if (algorithm == Algorithm::halving && !is_power_of_two(world)) continue;
         for (const auto accumulate : {Accumulate::fold, Accumulate::sequential}) {
           all.push_back({reduction, {world, micro_batches, accumulate}, algorithm, grads});
@@ -86,7 +87,28 @@ std::vector<std::string> halved(const std::vector<std::string>& contributions) {
   return result;
 }
 
-std::string reduced(const std::vector<std::string>& contributions, Algorithm algorithm) {
+// The term with the lower number first: a sum does not depend on which side is which.
+std::string in_order(const std::string& a, const std::string& b) {
+  const auto number = [](const std::string& text) {
+    return std::stoi(text.substr(text.find_first_not_of("[(")));
+  };
+  return number(a) < number(b) ? plus(a, b) : plus(b, a);
+}
+
+// Slice `owner` sets out from the next place; every place adds what it has, and sends the sum on.
+std::string passed_on(const std::vector<std::string>& contributions, size_t owner) {
+  const size_t world = contributions.size();
+  size_t place = (owner + 1) % world;
+  std::string sum = contributions[place];
+  while (place != owner) {
+    place = (place + 1) % world;
+    sum = in_order(rounded(sum), contributions[place]);
+  }
+  return sum;
+}
+
+std::string reduced(const std::vector<std::string>& contributions, Algorithm algorithm, int owner) {
+  if (algorithm == Algorithm::ring) return passed_on(contributions, static_cast<size_t>(owner));
   if (algorithm == Algorithm::direct) return folded(contributions, Partials::kept);
   const auto by_owner = halved(contributions);
   for (const auto& sum : by_owner) EXPECT_EQ(sum, by_owner.front()) << "the sum depends on its owner";
@@ -101,7 +123,7 @@ std::string accumulated(const std::vector<std::string>& terms, Accumulate accumu
   return sum;
 }
 
-std::string on_paper(const Arithmetic& a) {
+std::string on_paper(const Arithmetic& a, int owner) {
   const int world = a.batching.world, steps = a.batching.micro_batches / world;
   std::vector<std::string> terms;
   if (a.reduction == Reduction::after_accumulation) {
@@ -110,13 +132,13 @@ std::string on_paper(const Arithmetic& a) {
       for (int m = place; m < a.batching.micro_batches; m += world) own.push_back(std::to_string(m));
       terms.push_back(rounded(accumulated(own, a.batching.accumulate)));
     }
-    return reduced(terms, a.algorithm);
+    return reduced(terms, a.algorithm, owner);
   }
   for (int step = 0; step < steps; ++step) {
     std::vector<std::string> sent;
     sent.reserve(static_cast<size_t>(world));
     for (int place = 0; place < world; ++place) sent.push_back(std::to_string(place * steps + step));
-    const std::string sum = reduced(sent, a.algorithm);
+    const std::string sum = reduced(sent, a.algorithm, owner);
     terms.push_back(steps > 1 ? rounded(sum) : sum);
   }
   return accumulated(terms, a.batching.accumulate);
@@ -136,10 +158,14 @@ std::string without_rounding(std::string text) {
 TEST(ReferenceSums, AreWhatRanksTakeAndRoundInTheirExchanges) {
   for (int micro_batches = 1; micro_batches <= kMicroBatches; ++micro_batches) {
     for (const Arithmetic& a : arithmetics(micro_batches, Type::bf16)) {
-      EXPECT_EQ(written(*sum_over_micro_batches(a)), on_paper(a)) << described(a);
+      for (int owner = 0; owner < a.batching.world; ++owner)
+        EXPECT_EQ(written(*sum_over_micro_batches(a, owner)), on_paper(a, owner)) << described(a);
     }
     for (const Arithmetic& a : arithmetics(micro_batches, Type::f32)) {
-      EXPECT_EQ(written(*sum_over_micro_batches(a)), without_rounding(on_paper(a))) << described(a);
+      for (int owner = 0; owner < a.batching.world; ++owner) {
+        EXPECT_EQ(written(*sum_over_micro_batches(a, owner)), without_rounding(on_paper(a, owner)))
+            << described(a);
+      }
     }
   }
 }
@@ -161,6 +187,43 @@ TEST(ReferenceSums, OfSmallCasesAreThoseOfTheContract) {
   EXPECT_EQ(text(every, 4, 4, Algorithm::halving), "([(0+2)]+[(1+3)])");
   EXPECT_EQ(text(after, 3, 6, Algorithm::direct), "(([(0+3)]+[(2+5)])+[(1+4)])");
   EXPECT_EQ(text(every, 3, 6, Algorithm::direct), "([((0+4)+2)]+[((1+5)+3)])");
+}
+
+TEST(ReferenceSums, OfARingBeginBehindTheirOwner) {
+  const auto text = [](int world, int micro_batches, int owner) {
+    return written(*sum_over_micro_batches(
+        {Reduction::after_accumulation, {world, micro_batches}, Algorithm::ring, Type::bf16}, owner));
+  };
+  EXPECT_EQ(text(2, 2, 0), text(2, 2, 1));
+  EXPECT_EQ(text(3, 3, 0), "(0+[(1+2)])");
+  EXPECT_EQ(text(3, 3, 1), "([(0+2)]+1)");
+  EXPECT_EQ(text(3, 3, 2), "([(0+1)]+2)");
+}
+
+TEST(CanonicalArithmetic, IsOneDeviceForEveryLayoutInFixedPoint) {
+  for (Arithmetic a : arithmetics(kMicroBatches, Type::f32)) {
+    a.wire = GradientWire::i64;
+    EXPECT_EQ(canonical(a), (Arithmetic{Reduction::after_accumulation,
+                                        {1, kMicroBatches},
+                                        Algorithm::direct,
+                                        Type::f32,
+                                        GradientWire::i64}));
+  }
+}
+
+// Units of 2⁻⁴⁴ by the bits against the library's rounding.
+TEST(FixedUnits, AreTheNearestIntegersTiesToEven) {
+  for (const auto& [x, units] : std::vector<std::pair<float, int64_t>>{{0x1p-45F, 0},
+                                                                       {0x1.8p-44F, 2},
+                                                                       {-0x1.4p-43F, -2},
+                                                                       {0x1.000002p-45F, 1},
+                                                                       {-1.0F, -(int64_t{1} << 44)}}) {
+    EXPECT_EQ(fixed_units(x), units) << x;
+  }
+  for (uint64_t i = 0; i < 20000; ++i) {
+    const float x = random_normal(3, i, std::ldexp(1.0F, static_cast<int>(i % 64) - 50));
+    ASSERT_EQ(fixed_units(x), std::llrint(std::ldexp(static_cast<double>(x), 44))) << x;
+  }
 }
 
 TEST(ReferenceSums, KnowTheirHeightSoThatTheDeeperSideGoesFirst) {
@@ -209,12 +272,16 @@ std::vector<std::vector<float>> elements(int micro_batches, Type type) {
   return all;
 }
 
+// The elements are a unit: places own equal parts of it.
 std::vector<uint32_t> averages(const Arithmetic& a) {
-  const auto sum = sum_over_micro_batches(a);
-  const int count = a.batching.micro_batches;
+  const auto count = a.batching.micro_batches;
+  const auto unit = elements(count, a.grads);
+  std::vector<std::unique_ptr<Sum>> sums;
+  for (int owner = 0; owner < a.batching.world; ++owner) sums.push_back(sum_over_micro_batches(a, owner));
   std::vector<uint32_t> bits;
-  for (const auto& gradients : elements(count, a.grads)) {
-    const float total = value_of(*sum, gradients, a.grads);
+  for (const auto& gradients : unit) {
+    const size_t owner = bits.size() * sums.size() / unit.size();
+    const float total = value_of(*sums[owner], gradients, a.grads);
     bits.push_back(std::bit_cast<uint32_t>(stored(total / static_cast<float>(count), a.grads)));
   }
   return bits;
@@ -226,11 +293,15 @@ TEST(CanonicalArithmetic, IsSharedByExactlyThoseThatEndOnTheSameBits) {
     for (int micro_batches = 2; micro_batches <= kMicroBatches; ++micro_batches) {
       const auto all = arithmetics(micro_batches, grads);
       std::vector<std::vector<uint32_t>> bits;
+      std::vector<Arithmetic> one;
       bits.reserve(all.size());
-      for (const Arithmetic& a : all) bits.push_back(averages(a));
+      for (const Arithmetic& a : all) {
+        bits.push_back(averages(a));
+        one.push_back(canonical(a));
+      }
       for (size_t i = 0; i < all.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
-          EXPECT_EQ(canonical(all[i]) == canonical(all[j]), bits[i] == bits[j])
+          EXPECT_EQ(one[i] == one[j], bits[i] == bits[j])
               << described(all[i]) << " and " << described(all[j]);
         }
       }
@@ -255,7 +326,9 @@ TEST(CanonicalArithmetic, IsOneDeviceWhereTheFoldIsGlobalInFp32) {
   for (int micro_batches = 1; micro_batches <= 64; ++micro_batches) {
     const Arithmetic alone{Reduction::after_accumulation, {1, micro_batches}, Algorithm::direct, Type::f32};
     for (const Arithmetic& a : arithmetics(micro_batches, Type::f32)) {
-      EXPECT_EQ(canonical(a) == alone, equals_global_fold(a.reduction, a.batching)) << described(a);
+      const bool rotates = a.algorithm == Algorithm::ring && a.batching.world > 2;
+      EXPECT_EQ(canonical(a) == alone, !rotates && equals_global_fold(a.reduction, a.batching))
+          << described(a);
     }
   }
 }

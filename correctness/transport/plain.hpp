@@ -104,15 +104,16 @@ inline void put(const View& view, int64_t i, int place, int64_t element) {
 }
 
 // The sum over places of one element (design 3.3, 3.4). Halving rounds every partial sum but the last to the
-// wire's type; direct rounds none. The quotient is rounded once, to the result's type.
+// wire's type; direct rounds none; a ring adds from the owner's successor on and rounds at every hop. The
+// quotient is rounded once, to the result's type.
 inline uint64_t sum_bits(Algorithm algorithm, Type wire, Type result, int world, int64_t element,
-                         float divisor) {
+                         float divisor, int owner) {
   std::array<float, kMostPlaces> sums{};
   for (int place = 0; place < world; ++place) {
     const float x = value(place, element);
     sums.at(static_cast<size_t>(place)) = wire == Type::bf16 ? widen(round_to_bf16(x)) : x;
   }
-  for (int count = world; count > 1;) {
+  for (int count = algorithm == Algorithm::ring ? 1 : world; count > 1;) {
     int half = 1;
     while (half * 2 < count) half *= 2;
     for (int i = half; i < count; ++i) sums[static_cast<size_t>(i - half)] += sums[static_cast<size_t>(i)];
@@ -121,6 +122,14 @@ inline uint64_t sum_bits(Algorithm algorithm, Type wire, Type result, int world,
       for (int i = 0; i < count; ++i)
         sums[static_cast<size_t>(i)] = widen(round_to_bf16(sums[static_cast<size_t>(i)]));
     }
+  }
+  if (algorithm == Algorithm::ring) {
+    float sum = sums.at(static_cast<size_t>((owner + 1) % world));
+    for (int hop = 2; hop <= world && world > 1; ++hop) {
+      sum += sums.at(static_cast<size_t>((owner + hop) % world));
+      if (wire == Type::bf16 && hop < world) sum = widen(round_to_bf16(sum));
+    }
+    sums.front() = sum;
   }
   const float mean = sums.front() / divisor;
   return result == Type::bf16 ? round_to_bf16(mean).bits : std::bit_cast<uint32_t>(mean);
@@ -163,6 +172,11 @@ inline void add_reduce_scatter(TrafficByPlace& traffic, Algorithm algorithm, con
   for (int h = 1; h < cuts.world() && algorithm == Algorithm::halving; h *= 2) {
     add_messages(traffic, place ^ h, bytes_like(cuts, type, place ^ h, h), kPiece.n);
   }
+  // All but the own one, on to the next place.
+  for (int q = 0; q < cuts.world() && algorithm == Algorithm::ring; ++q) {
+    if (q == place) continue;
+    add_messages(traffic, (place + 1) % cuts.world(), cuts.of(q).length().n * size_of(type).n, kPiece.n);
+  }
 }
 
 inline void add_all_gather(TrafficByPlace& traffic, Algorithm algorithm, const Cuts& cuts, Type type,
@@ -172,6 +186,11 @@ inline void add_all_gather(TrafficByPlace& traffic, Algorithm algorithm, const C
   }
   for (int h = 1; h < cuts.world() && algorithm == Algorithm::halving; h *= 2) {
     add_messages(traffic, place ^ h, bytes_like(cuts, type, place, h), kLongestMessage.n);
+  }
+  // All but the next place's.
+  for (int q = 0; q < cuts.world() && algorithm == Algorithm::ring; ++q) {
+    const int next = (place + 1) % cuts.world();
+    if (q != next) add_messages(traffic, next, cuts.of(q).length().n * size_of(type).n, kLongestMessage.n);
   }
 }
 

@@ -70,10 +70,18 @@ constexpr std::string_view name_of(Operation operation) {
 }
 
 // How a collective is built from messages (design 3.4).
-enum class Algorithm { halving, direct };
+enum class Algorithm { halving, direct, ring, native };
+inline constexpr std::array kAlgorithms{Algorithm::halving, Algorithm::direct, Algorithm::ring,
+                                        Algorithm::native};
 
 constexpr std::string_view name_of(Algorithm algorithm) {
-  return algorithm == Algorithm::halving ? "halving" : "direct";
+  switch (algorithm) {
+    case Algorithm::halving: return "halving";
+    case Algorithm::direct: return "direct";
+    case Algorithm::ring: return "ring";
+    case Algorithm::native: return "native";
+  }
+  return "?";
 }
 
 // When the memory of a rank is looked at. Peaks are the moment of the largest total; `most` is each category

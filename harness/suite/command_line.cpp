@@ -43,7 +43,7 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--betas", "B1,B2", "of adamw (default 0.9,0.95)"},
     OptionRow{"--momentum", "X", "of sgd (default 0.9)"},
     OptionRow{"--transport", "NAME", "mpi (default under a launcher) or threads"},
-    OptionRow{"--algorithm", "NAME", "halving or direct (default: by ranks and recipe)"},
+    OptionRow{"--algorithm", "NAME", "halving, direct, ring or native (default: by ranks and recipe)"},
     OptionRow{"--bucket-mb", "X", "most MB (10^6 B) of gradients in one reduction (default: a unit)"},
     OptionRow{"--prefetch", "N", "zero3: units gathered ahead of the one in use (default 0)"},
     OptionRow{"--keep", "K", "zero3: last units that stay gathered to backward (default 0)"},
@@ -72,7 +72,7 @@ constexpr std::array kPlanOptions{
     OptionRow{"--accumulate", "NAME", "with --model: fold (default) or sequential"},
     OptionRow{"--micro-batch-size", "N", "with --model: sequences in a micro-batch (default 1)"},
     OptionRow{"--seq", "N", "with --model: tokens in a sequence (default: its positions)"},
-    OptionRow{"--algorithm", "NAME", "halving or direct (default: by ranks and recipe)"},
+    OptionRow{"--algorithm", "NAME", "halving, direct or ring (default: by ranks and recipe)"},
     OptionRow{"--threads", "N", "with --model: kernel threads (default 1)"},
     OptionRow{"--out", "FILE", "the tables as a record, JSON Lines (results/schema.md)"},
 };

@@ -114,11 +114,15 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
 
 // What the reference holds on rank 0's host while it runs alone: parameters, masters and moments, the
 // gradients that its sums keep at once (about log2 M + 1 whole ones, and the one being computed; in fixed
-// point one of int64, the last and the one being computed), and the model's own memory.
+// point one of int64, the last and the one being computed; in a ring all of them), and the model's own
+// memory.
 Bytes reference_need(const Job& job, const Layout& layout, const RunFacts& facts) {
   const auto depth = std::bit_width(static_cast<unsigned>(job.training.batching.micro_batches));
   const Recipe& recipe = job.training.recipe;
-  const Bytes sums = job.training.fixed_point() ? Bytes{8 + 2 * 4} : Bytes{4} * (depth + 1);
+  const bool by_owner = job.algorithm == Algorithm::ring && job.world > 2 && !job.training.fixed_point();
+  const Bytes sums = job.training.fixed_point() ? Bytes{8 + 2 * 4}
+                     : by_owner                 ? Bytes{4} * (job.training.batching.micro_batches + 1)
+                                                : Bytes{4} * (depth + 1);
   const Bytes state =
       size_of(recipe.params) + Bytes{4} * optimizer_words(recipe, job.training.optimizer) + sums;
   return layout.parameters() * state + theory::total(facts.constant);
@@ -331,7 +335,8 @@ std::string hash_case(const Job& job) {
       return equals_global_fold(row->promise.reduction, other);
     });
   };
-  if (fp32 && all_global(batching.world)) {
+  const bool by_owner = job.algorithm == Algorithm::ring && batching.world > 2;
+  if (fp32 && !by_owner && all_global(batching.world)) {
     std::string worlds;
     for (int n = 1; n <= batching.micro_batches; ++n) {
       if (batching.micro_batches % n == 0 && all_global(n))

@@ -55,7 +55,7 @@ std::vector<std::string> stages_of(const std::optional<std::string>& text) {
 std::optional<Algorithm> algorithm_of(const Typed& typed, int ranks) {
   const auto text = typed.value("--algorithm");
   if (!text) return std::nullopt;
-  for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+  for (const Algorithm algorithm : kAlgorithms) {
     if (name_of(algorithm) != *text) continue;
     if (algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(ranks))) {
       fail(
@@ -64,7 +64,7 @@ std::optional<Algorithm> algorithm_of(const Typed& typed, int ranks) {
     }
     return algorithm;
   }
-  fail(Exit::usage, "--algorithm '" + *text + "': is unknown; there are halving and direct");
+  fail(Exit::usage, "--algorithm '" + *text + "': is unknown; there are halving, direct, ring and native");
 }
 
 void read_recipe(const Typed& typed, std::string& recipe) {

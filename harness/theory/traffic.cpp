@@ -17,8 +17,10 @@ enum class Half { reduce_scatter, all_gather };
 // sum, or mine. Halving (and the gather by doubling): the partner at distance h gets h slices, and no one
 // else any. Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in
 // MPICH, IJHPCA 2005.
-int64_t slices_to(Algorithm algorithm, int place, int peer) {
+// In a ring the successor gets every slice but one.
+int64_t slices_to(Algorithm algorithm, int place, int peer, int world) {
   if (algorithm == Algorithm::direct) return 1;
+  if (algorithm == Algorithm::ring) return peer == (place + 1) % world ? world - 1 : 0;
   const int distance = place ^ peer;
   return (distance & (distance - 1)) == 0 ? distance : 0;
 }
@@ -73,9 +75,11 @@ class Sender {
     if (times == 0 || slice.n == 0) return;
     for (int peer = 0; peer < layout_.world(); ++peer) {
       if (peer == place_) continue;
-      const int64_t slices = slices_to(algorithm_, place_, peer);
+      const int64_t slices = slices_to(algorithm_, place_, peer, layout_.world());
       if (slices == 0) continue;
-      const auto [runs, together] = runs_of(slices);
+      // Slices of a ring travel one by one.
+      const auto [runs, together] =
+          algorithm_ == Algorithm::ring ? std::pair{slices, int64_t{1}} : runs_of(slices);
       Sent& sent = lines_[purpose][layout_.places().rank_at[static_cast<size_t>(peer)]];
       sent.messages += messages_of(half, slice * together) * runs * times;
       sent.bytes += slice * slices * times;

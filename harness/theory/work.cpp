@@ -35,7 +35,8 @@ enum class Slices { together, apart };
 
 // Additions of one reduce-scatter of slices of `slice` elements: (N-1)·L whatever the algorithm. Halving adds
 // what each of its log2 N partners sends, N/2 … 1 slices, piece by piece; direct folds all N contributions of
-// a piece at once. Alone there is nothing to add: one division, or a move where the result lies elsewhere.
+// a piece at once; a ring adds the own term to each of N-1 slices. Alone there is nothing to add: one
+// division, or a move where the result lies elsewhere.
 void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements slice, Type wire,
                    Slices lie) {
   const auto pieces = [&](int64_t slices) {
@@ -47,6 +48,7 @@ void add_reduction(Counter& count, Algorithm algorithm, int64_t world, Elements 
   if (algorithm == Algorithm::halving) {
     for (int64_t slices = world / 2; slices > 0; slices /= 2) calls += pieces(slices);
   }
+  if (algorithm == Algorithm::ring) calls = (world - 1) * pieces(1);
   count.add_total(fold_of(wire), calls, slice * (world - 1));
 }
 

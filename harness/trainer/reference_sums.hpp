@@ -20,9 +20,17 @@ struct Sum {
   bool is_leaf() const { return low == nullptr; }
 };
 
-// What the root stands for is still to be divided by M and stored. Throws (internal) for a world that does
-// not divide M and for halving over a world that is no power of two.
-std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic);
+// How many expressions an arithmetic has: one for all elements, or one for each place that owns a slice (a
+// ring of three or more).
+int owners(const Arithmetic& arithmetic);
+
+// For elements of the slice at place `owner`. What the root stands for is still to be divided by M and
+// stored. Throws (internal) for a world that does not divide M and for halving over a world that is no power
+// of two.
+std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic, int owner = 0);
+
+// The slice of a unit of this length that the place of each element owns ends here: `place`'s first element.
+int64_t first_owned(int64_t unit_length, int world, int place);
 
 // The same additions of the same micro-batches, rounded at the same places: bits are then equal whatever the
 // data.

@@ -97,12 +97,17 @@ class Reduction final : public Step {
     group_.kernels.run(kernels::Fold{.inputs = {own}, .out = mine_.view(), .divisor = divisor_});
   }
 
+  void clear_streams() {
+    streams_.clear();
+    places_.clear();
+  }
+
   // Runs of the whole to which this round's exchanges contribute.
   const std::vector<Range>& received() const { return rounds_[round_].front().received; }
 
   void begin_round() {
     run_ = 0;
-    streams_.clear();
+    clear_streams();
     if (round_ >= rounds_.size()) return;
     for (const Exchange& exchange : rounds_[round_]) {
       if (exchange.sent.empty()) continue;
@@ -115,12 +120,14 @@ class Reduction final : public Step {
   }
 
   void begin_run() {
-    streams_.clear();
+    clear_streams();
     added_ = {};
     if (run_ >= received().size()) return;
     std::byte* pieces = group_.pieces;
     for (const Exchange& exchange : rounds_[round_]) {
+      if (exchange.received.empty()) continue;
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
+      places_.push_back(exchange.place);
       streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
                                                        exchange.received[run_].length(), pieces));
       streams_.back()->post();
@@ -156,12 +163,11 @@ class Reduction final : public Step {
   // Adds the pieces that have arrived, one from each place of the round, to the same run of the own
   // contribution.
   void add_pieces() {
-    const Round& round = rounds_[round_];
     const Elements length = streams_.front()->piece().length();
     const Elements begin = received()[run_].begin + added_;
     const View own = whole_.view().part({begin, begin + length});
     std::vector<std::pair<int, View>> by_place{{group_.place, own}};
-    for (size_t i = 0; i < round.size(); ++i) by_place.emplace_back(round[i].place, streams_[i]->piece());
+    for (size_t i = 0; i < streams_.size(); ++i) by_place.emplace_back(places_[i], streams_[i]->piece());
     std::sort(by_place.begin(), by_place.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
 
@@ -191,7 +197,8 @@ class Reduction final : public Step {
   bool begun_ = false;
   size_t round_ = 0, run_ = 0;
   Elements added_;                                     // of this run
-  std::vector<std::unique_ptr<PieceStream>> streams_;  // one per exchange of this round
+  std::vector<std::unique_ptr<PieceStream>> streams_;  // one per exchange of this round that receives
+  std::vector<int> places_;                            // whose
   // Of every round so far: what was sent is not touched again, so a round need not wait for it.
   std::vector<Transfer> sends_;
 };

@@ -1,4 +1,4 @@
-// Recursive halving and doubling, and the direct exchange.
+// Recursive halving and doubling, the direct exchange, and the ring.
 #include "harness/transport/rounds.hpp"
 
 namespace zp::transport {
@@ -47,11 +47,27 @@ std::vector<int> others_from(int place, int world) {
   return others;
 }
 
+// In step t every place passes on the slice that it got in the step before. A sum begins one place after its
+// owner, and comes home last; a gathered slice begins at its owner: `ahead` places apart.
+std::vector<Round> ring_rounds(const Cuts& cuts, int place, int ahead) {
+  const int world = cuts.world();
+  const auto slice = [&](int back) { return one(cuts.of(((place - back) % world + world) % world)); };
+  std::vector<Round> rounds;
+  for (int step = 0; step + 1 < world; ++step) {
+    const Exchange before{
+        .place = (place + world - 1) % world, .sent = {}, .received = slice(step + 1 + ahead)};
+    const Exchange behind{.place = (place + 1) % world, .sent = slice(step + ahead), .received = {}};
+    rounds.push_back({before, behind});
+  }
+  return rounds;
+}
+
 }  // namespace
 
 std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int place) {
   if (cuts.world() == 1) return {};
   if (algorithm == Algorithm::halving) return halving_rounds(cuts, place);
+  if (algorithm == Algorithm::ring) return ring_rounds(cuts, place, 1);
   Round round;
   for (const int other : others_from(place, cuts.world())) {
     round.push_back({.place = other, .sent = one(cuts.of(other)), .received = one(cuts.of(place))});
@@ -62,6 +78,7 @@ std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int plac
 std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int place) {
   if (cuts.world() == 1) return {};
   if (algorithm == Algorithm::halving) return doubling_rounds(cuts, place);
+  if (algorithm == Algorithm::ring) return ring_rounds(cuts, place, 0);
   Round round;
   for (const int other : others_from(place, cuts.world())) {
     round.push_back({.place = other, .sent = one(cuts.of(place)), .received = one(cuts.of(other))});
@@ -71,7 +88,7 @@ std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int plac
 
 int peers_at_once(Algorithm algorithm, int world) {
   if (world == 1) return 0;
-  return algorithm == Algorithm::halving ? 1 : world - 1;
+  return algorithm == Algorithm::direct ? world - 1 : 1;
 }
 
 }  // namespace zp::transport

@@ -14,8 +14,9 @@ struct Exchange {
 };
 using Round = std::vector<Exchange>;
 
-// All exchanges of a round receive the same ranges: contributions to them from other places. The last round's
-// is the own slice (or its bucket). No rounds at world 1.
+// All exchanges of a round that receive anything receive the same ranges, and the first one is among them:
+// contributions to them from other places. The last round's is the own slice (or its bucket). No rounds at
+// world 1.
 std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int place);
 
 // Received ranges lie where they belong.

@@ -195,13 +195,17 @@ class Control {
 //   - halving all-gather, for h = 1, 2 … N/2: to place p^h the h slices around p, x bytes in messages(x);
 //   - direct reduce-scatter: to every other place q its slice, L_q bytes in pieces(L_q) messages;
 //   - direct all-gather: to every other place the own slice, L_p bytes in messages(L_p);
+//   - ring reduce-scatter: to place p+1 the slices p-1, p-2 … p+1, L_q bytes in pieces(L_q) each;
+//   - ring all-gather: to place p+1 the slices p, p-1 … p+2, L_q bytes in messages(L_q) each;
 //   - all-reduce: both, the reduce-scatter first.
 //
 // and nothing at N = 1. With equal slices that is (N-1)·L bytes a pass: h·L to p^h (halving), L to each
-// (direct). Additions are Fold calls, one per range of a received piece:
+// (direct), all to the successor (ring). Additions are Fold calls, one per range of a received piece:
 //
 //   - halving, for h = N/2 … 1: pieces(x) calls of two inputs, x bytes being the h slices around p;
 //   - direct: pieces(L_p) calls of N inputs;
+//   - ring, for q = p-2, p-3 … p: pieces(L_q) calls of two inputs; the sum of slice q begins at place q+1 and
+//     takes places in order, q last, rounded to the whole's type at every hop;
 //   - N = 1: one call of one input ("divide"); none when divisor is 1 and `mine` lies in `whole`.
 //
 // With equal slices (N-1)·L bytes are added whatever the algorithm; an empty own slice adds nothing (direct).
@@ -224,9 +228,9 @@ inline constexpr int kPiecesPerPeer = 2;
 inline constexpr Bytes kLongestMessage{256 * 1024};
 
 // Collectives over `link` by an algorithm. Receive pieces (Category::transport: kPiecesPerPeer·kPiece per
-// active peer: 1 peer for halving, world-1 for direct, none at world 1) are acquired from `device` here and
-// held until the end; additions run through `kernels`. Throws (unavailable) for halving where world is not a
-// power of two. link, device and kernels must outlive the transport.
+// active peer: 1 peer for halving and ring, world-1 for direct, none at world 1) are acquired from `device`
+// here and held until the end; additions run through `kernels`. Throws (unavailable) for halving where world
+// is not a power of two. link, device and kernels must outlive the transport.
 std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels::Table& kernels,
                                             const CollectiveOptions& options);
 
