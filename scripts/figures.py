@@ -82,6 +82,7 @@ def verdict_matrix(stages):
 def stacked_pairs(stages, table, measured, names, unit, axis):
     """Two bars a stage, stacked by key: what was measured, and under it, dashed, what was predicted."""
     figure, ax = plt.subplots(figsize=(8.6, 1.2 + 0.78 * len(stages)))
+    stages = [{**stage, table: stage[table] or {}} for stage in stages]  # nothing where it was not measured
     keys = [key for key in LOOKS if any(any(stage[table].get(key, {}).values()) for stage in stages)]
     keys += sorted({key for stage in stages for key in stage[table]} - set(LOOKS))
     widest = (

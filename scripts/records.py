@@ -36,7 +36,7 @@ def require_fields(where, record, fields):
 
 
 def check_stage(where, stage):
-    number = (int, float)
+    number, unknown = (int, float), type(None)
     require_fields(
         where,
         stage,
@@ -48,9 +48,9 @@ def check_stage(where, stage):
             "tokens_per_step": int,
             "peak_bytes": int,
             "held_at_peak_bytes": dict,
-            "sent_bytes": int,
-            "sent_by_purpose_bytes": dict,
-            "passes": number,
+            "sent_bytes": (int, unknown),
+            "sent_by_purpose_bytes": (dict, unknown),
+            "passes": (*number, unknown),
         },
     )
     for claim in CLAIMS:
@@ -61,7 +61,7 @@ def check_stage(where, stage):
             {"verdict": str, "evidence": list},
         )
     for table, measured in (("held_at_peak_bytes", "held"), ("sent_by_purpose_bytes", "sent")):
-        for key, pair in stage[table].items():
+        for key, pair in (stage[table] or {}).items():
             require_fields(
                 f"{where}, {table}, {key}",
                 pair if isinstance(pair, dict) else {},

@@ -52,8 +52,8 @@ def summary_table(stages):
             time_s,
             per_s,
             f"{stage['peak_bytes'] / MIB:,.2f}",
-            f"{stage['sent_bytes'] / MB:,.3f}",
-            f"{stage['passes']:.3g}",
+            None if stage["sent_bytes"] is None else f"{stage['sent_bytes'] / MB:,.3f}",
+            None if stage["passes"] is None else f"{stage['passes']:.3g}",
             stage.get("hash"),
         ]
         kinds = ["text", *("refuted" if verdict == "refuted" else "text" for verdict in verdicts)]
@@ -64,7 +64,7 @@ def summary_table(stages):
 def detail_table(stages, table, measured, heading):
     rows = [row(["stage", heading, f"{measured}, bytes", "predicted, bytes", "difference"], "th")]
     for stage in stages:
-        for key, pair in stage[table].items():
+        for key, pair in (stage[table] or {}).items():
             difference = pair[measured] - pair["predicted"]
             rows.append(
                 row(

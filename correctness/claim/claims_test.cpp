@@ -228,6 +228,14 @@ TEST(Logs, AreComparedWithTheClosedFormToo) {
       "384xbf16, expected #22 all-gather gather params first 384xbf16 as rank 0");
 }
 
+// What a library sends is not known, and never passes for right; what it was asked for is judged.
+TEST(Bytes, AreNotMeasuredWhereALibrarySendsThem) {
+  MadeRun run(theory::kZero2, 3, 2, Algorithm::native);
+  EXPECT_EQ(judge(Claim::bytes, run).finding, Finding::not_measured);
+  ++run.ranks[1].asked[Purpose::reduce_grads][Operation::reduce_scatter].calls;
+  EXPECT_EQ(judge(Claim::bytes, run).finding, Finding::refuted);
+}
+
 TEST(Evidence, FitsItsLine) {
   MadeRun run(theory::kDdp, 2, 1, Algorithm::halving);
   run.ranks[0].work[std::string(500, 'x')] = {1, {1}};

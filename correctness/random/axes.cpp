@@ -41,6 +41,10 @@ bool goes_with_ranks(const Configuration& above, const std::string& value) {
   return value != "halving" || std::has_single_bit(static_cast<unsigned>(number(above, "--ranks")));
 }
 bool of_adamw(const Configuration& above, const std::string&) { return above.at("--optimizer") != "sgd"; }
+bool of_fp32_gradients(const Configuration& above, const std::string&) {
+  return above.at("--recipe") != "bf16";
+}
+
 bool of_sgd(const Configuration& above, const std::string&) { return above.at("--optimizer") == "sgd"; }
 
 std::vector<std::string> stage_names() {
@@ -108,13 +112,14 @@ const std::vector<Axis>& axes() {
       {"--seq", {"", "11"}, of_gpt},
       {"--micro-batch-size", {"", "2", "3"}, of_gpt},
       {"--recipe", recipe_names()},
+      {"--wire", {"", "i64"}, of_fp32_gradients},
       {"--optimizer", {"", "sgd"}},
       {"--accumulate", {"", "sequential"}},
       {"--tied", {"", "yes"}, of_gpt},
       {"--unit-blocks", {"", "2", "3"}, at_most_layers},
       {"--freeze", {"", "first", "second", "last", "ends", "but first", "but last"}},
       {"--keep", {"", "1", "2", "9"}, keeps},
-      {"--algorithm", {"", "direct", "halving"}, goes_with_ranks},
+      {"--algorithm", {"", "direct", "ring", "halving"}, goes_with_ranks},
       {"--ranks-per-node", {"", "1", "2", "3", "4"}, divides_ranks},
       {"--clip", {"", "0", "1e-30", "0.001", "1000"}},
       {"--lr", {"", "0.01"}},

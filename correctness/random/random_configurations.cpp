@@ -74,6 +74,7 @@ Configuration made_for(const Trial& mutant) {
   pin(placed, "--ranks-per-node", "");
   pin(mutant.micro_batches != 0, "micro-steps", std::to_string(mutant.micro_batches / mutant.world));
   pin(mutant.recipe != usual.recipe, "--recipe", mutant.recipe);
+  pin(mutant.wire != usual.wire, "--wire", "i64");
   pin(mutant.optimizer != usual.optimizer, "--optimizer", std::string(name_of(mutant.optimizer)));
   pin(mutant.accumulate != usual.accumulate, "--accumulate", std::string(name_of(mutant.accumulate)));
   pin(mutant.algorithm.has_value(), "--algorithm",

@@ -85,6 +85,7 @@ class Report(unittest.TestCase):
         records = fresh()
         records[1]["proved"] = False
         records[1]["verdicts"]["bytes"] = {"verdict": "not measured", "holds": None, "evidence": []}
+        records[1] |= {"sent_bytes": None, "sent_by_purpose_bytes": None, "passes": None}
         page = self.page_of(records)
         self.assertIn(f"not every claim was measured in {records[1]['stage']}", page)
         self.assertIn("<td class=text>not measured</td>", page)

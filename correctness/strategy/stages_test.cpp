@@ -111,6 +111,8 @@ TEST_P(EveryStage, SumsInFixedPointAnyNumberOfMicroStepsAndRanks) {
     for (const int micro_steps : {1, 2, 3}) {
       Trial t = trial(world, world * micro_steps);
       t.wire = GradientWire::i64;
+      t.tied = micro_steps == 3;
+      if (world == 2) t.frozen = {"block.1"};
       expect_proved(t);
     }
   }
@@ -123,6 +125,8 @@ TEST_P(EveryStage, AddsRoundTheRingFromBehindEveryOwner) {
       t.steps = 1;
       t.recipe = recipe;
       t.algorithm = Algorithm::ring;
+      t.tied = world == 4;
+      if (world == 3) t.frozen = {"block.0"};
       expect_proved(t);
     }
   }

@@ -154,6 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
             "vocabulary of 256", "has 100"},
         Bad{"verify --ranks 3 --algorithm halving", "there are 3", "direct", Exit::unavailable},
         Bad{"plan --params 7e9 --ranks 3 --algorithm halving", "there are 3", "direct", Exit::unavailable},
+        Bad{"plan --model tiny --ranks 4 --algorithm native", "--algorithm native", "not known"},
         Bad{"verify --overwrite", "--overwrite", "--out"},
         Bad{"verify --momentum 0.5", "--momentum", "--optimizer sgd"},
         Bad{"verify --ranks 2 --micro-batches 2050 --accumulate sequential", "up to 1024", "there are 1025"},
@@ -224,14 +225,9 @@ TEST(CommandLine, GivesEveryOptionItsPlace) {
   EXPECT_EQ(o.inject, (std::vector<std::string>{"bitflip:step=1,rank=0", "extra-message"}));
 }
 
-TEST(CommandLine, SendsGradientsAsTheRecipeSaysUnlessToldOtherwise) {
-  EXPECT_EQ(verify_of("").wire, GradientWire::as_stored);
-  EXPECT_EQ(verify_of("--wire fp32").wire, GradientWire::as_stored);
-  EXPECT_EQ(verify_of("--wire bf16 --recipe bf16").wire, GradientWire::as_stored);
-  EXPECT_EQ(verify_of("--wire i64").wire, GradientWire::i64);
-}
-
 TEST(CommandLine, HasDocumentedDefaults) {
+  EXPECT_EQ(verify_of("--wire bf16 --recipe bf16").wire, verify_of("").wire);
+  EXPECT_EQ(verify_of("--wire i64 --algorithm ring --ranks 3").wire, GradientWire::i64);
   const VerifyOptions o = verify_of("");
   EXPECT_EQ(o.ranks, 4);
   EXPECT_EQ(o.transport, "threads");

@@ -104,9 +104,7 @@ TEST(FlipGradient, IsFoundInTheGradientOfTheMicroBatchThatItStruck) {
       trial.stage = row.name();
       trial.world = 3;
       trial.model = "synthetic";
-      trial.faults = [&](int rank) {
-        return make_faults({injection}, row.name(), rank, kRecipes.front(), fired);
-      };
+      trial.faults = [&](int rank) { return make_faults({injection}, row.name(), rank, Type::f32, fired); };
       const mutants::Outcome outcome = mutants::run(trial);
       ASSERT_TRUE(outcome.result) << outcome.error->what();
       EXPECT_EQ(*fired[0], 1);

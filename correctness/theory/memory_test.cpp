@@ -79,8 +79,8 @@ Simulated simulate(const Stage& stage, const Layout& layout, const Training& tra
   for (const auto& [category, bytes] : constant) meter.acquire(category, bytes.n);
   meter.acquire(Category::transport, transport);
   meter.acquire(Category::scalars, 48 * layout.world() + 4 * training.batching.micro_batches);
+  const bool fixed = training.wire == GradientWire::i64;  // of int64: one sum, an image of the largest unit
   int64_t most = 0, largest_unit = 0;
-  const bool fixed = training.wire == GradientWire::i64;
   for (const UnitLayout& unit : layout.units()) {
     const int64_t of_grads = (sharded_grads ? unit.slice : unit.padded).n * b_g;
     most = std::max(most, of_grads);
@@ -88,12 +88,10 @@ Simulated simulate(const Stage& stage, const Layout& layout, const Training& tra
     meter.acquire(Category::grads, of_grads);
     meter.acquire(Category::optimizer, (stage.name == "ddp" ? unit.padded : unit.slice).n * optimizer);
     if (folds && !fixed) meter.acquire(Category::fold, of_grads * extra_fold_buffers(micro_steps));
-    // One sum of int64 for all micro-steps; without it an image of the largest unit.
     if (fixed && micro_steps > 1) meter.acquire(Category::fold, 2 * of_grads);
     largest_unit = std::max(largest_unit, unit.padded.n);
   }
-  if (micro_steps > 1 && !fixed) meter.acquire(Category::fold, most);
-  if (micro_steps > 1 && fixed && sharded_grads) meter.acquire(Category::fold, 2 * most);
+  if (micro_steps > 1 && (!fixed || sharded_grads)) meter.acquire(Category::fold, fixed ? 2 * most : most);
   if (fixed && (micro_steps == 1 || sharded_grads)) meter.acquire(Category::transport, 8 * largest_unit);
 
   Simulated result;

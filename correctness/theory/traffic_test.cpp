@@ -259,7 +259,7 @@ TEST(Traffic, AcrossNodesIsTheClosedForm) {
     std::vector<int> node_of;
     for (int rank = 0; rank < world; ++rank) node_of.push_back(rank / each);
     const Layout layout(odd_units(), Places::by_node(node_of));
-    for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct}) {
+    for (const Algorithm algorithm : {Algorithm::halving, Algorithm::direct, Algorithm::ring}) {
       if (algorithm == Algorithm::halving && world == 6) continue;
       for (const Stage& stage : kStages) {
         const Training training = training_of(world, 2);

@@ -24,6 +24,7 @@ inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const RowAndWorld& on : rows_and_worlds()) {
     all.push_back({on, Algorithm::direct});
+    all.push_back({on, Algorithm::ring});
     if (std::has_single_bit(static_cast<unsigned>(on.world))) all.push_back({on, Algorithm::halving});
   }
   return all;
@@ -105,6 +106,12 @@ struct Check {
 
   int place() const { return rig.transport->place(); }
   Range own() const { return cuts.of(place()); }
+  // Of an element of the whole.
+  int owner_of(int64_t element) const {
+    int owner = 0;
+    while (cuts.of(owner).end.n <= element) ++owner;
+    return owner;
+  }
   std::string text() const {
     std::ostringstream text;
     text << zp::name_of(type) << ", cuts";
@@ -116,7 +123,8 @@ struct Check {
   void expect_sums(const View& got, Range range, float divisor) const {
     for (int64_t i = range.begin.n; i < range.end.n; ++i) {
       const uint64_t bits = plain::bits_of(got, i - range.begin.n);
-      ASSERT_EQ(bits, plain::sum_bits(algorithm, type, got.type(), cuts.world(), first + i, divisor))
+      ASSERT_EQ(bits,
+                plain::sum_bits(algorithm, type, got.type(), cuts.world(), first + i, divisor, owner_of(i)))
           << text() << ", element " << i;
     }
   }

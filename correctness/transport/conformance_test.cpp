@@ -172,7 +172,8 @@ TEST_P(EveryTransport, MovesBucketsOfEverySliceAndNothingElse) {
       for (int64_t i = 0; i < cuts.whole().n; ++i) {
         plain::put(untouched.all(), 0, rig.transport->place(), i);
         const uint64_t expected = i % slice < slice - 3
-                                      ? plain::sum_bits(GetParam().algorithm, type, type, world, i, 3.0F)
+                                      ? plain::sum_bits(GetParam().algorithm, type, type, world, i, 3.0F,
+                                                        static_cast<int>(i / slice))
                                       : plain::bits_of(untouched.all(), 0);
         ASSERT_EQ(plain::bits_of(whole.all(), i), expected) << name_of(type) << " element " << i;
       }

@@ -41,6 +41,26 @@ TEST(Halving, ExchangesTheLargestRangesWithTheFarthestPlace) {
   EXPECT_EQ(rounds[1][0].received, (std::vector<Range>{{{10}, {20}}}));
 }
 
+TEST(Ring, PassesEverySliceOnUntilItsOwnerHasItLast) {
+  const std::vector<Range> a{{{0}, {10}}}, b{{{10}, {20}}}, c{{{20}, {30}}};
+  const auto reduce = transport::reduce_rounds(Algorithm::ring, Cuts::equal(3, {10}), 1);
+  ASSERT_EQ(reduce.size(), 2U);
+  for (const auto& round : reduce) {
+    EXPECT_EQ(round[0].place, 0);
+    EXPECT_EQ(round[1].place, 2);
+  }
+  EXPECT_EQ(reduce[0][0].received, c);
+  EXPECT_EQ(reduce[0][1].sent, a);
+  EXPECT_EQ(reduce[1][0].received, b) << "its own";
+  EXPECT_EQ(reduce[1][1].sent, c);
+  const auto gather = transport::gather_rounds(Algorithm::ring, Cuts::equal(3, {10}), 1);
+  ASSERT_EQ(gather.size(), 2U);
+  EXPECT_EQ(gather[0][0].received, a);
+  EXPECT_EQ(gather[0][1].sent, b) << "its own";
+  EXPECT_EQ(gather[1][0].received, c);
+  EXPECT_EQ(gather[1][1].sent, a);
+}
+
 TEST(Tags, TellSequencesAndTensorsApartWithinWhatTheLibraryAllows) {
   for (const int largest : {32767, 2147483647}) {
     const TagPacking packing(largest);

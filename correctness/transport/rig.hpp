@@ -14,7 +14,9 @@ struct TestRig {
       : control(*endpoint.control),
         link(*endpoint.link),
         device(make_host_device(Fill::nan)),
-        transport(make_collectives(link, *device, kernels, options)) {}
+        transport(options.algorithm == Algorithm::native
+                      ? make_native(*endpoint.native, kernels, options)
+                      : make_collectives(link, *device, kernels, options)) {}
 
   Control& control;
   plain::CountingLink link;

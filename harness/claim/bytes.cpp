@@ -127,8 +127,11 @@ Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& rank
     findings.begin_kind();
     for (size_t rank = 0; rank < ranks.size(); ++rank) judge(static_cast<int>(rank), ranks[rank]);
   };
-  each_rank([&](int rank, const StepEvidence& step) { judge_sent(facts, rank, step, findings); });
-  each_rank([&](int rank, const StepEvidence& step) { judge_crossing(facts, rank, step, findings); });
+  const bool measured = facts.algorithm != Algorithm::native;
+  if (measured) {
+    each_rank([&](int rank, const StepEvidence& step) { judge_sent(facts, rank, step, findings); });
+    each_rank([&](int rank, const StepEvidence& step) { judge_crossing(facts, rank, step, findings); });
+  }
   each_rank([&](int rank, const StepEvidence& step) { judge_asked(facts, rank, step, findings); });
   each_rank([&](int rank, const StepEvidence& step) {
     judge_log(facts, rank, step, ranks.front().log, "as rank 0", findings);
@@ -136,7 +139,9 @@ Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& rank
   each_rank([&](int rank, const StepEvidence& step) {
     judge_log(facts, rank, step, expected_log(facts, step.step), "by the stage's closed form", findings);
   });
-  return std::move(findings).verdict();
+  Verdict verdict = std::move(findings).verdict();
+  if (!measured && verdict.holds()) verdict.finding = Finding::not_measured;
+  return verdict;
 }
 
 }  // namespace zp

@@ -25,8 +25,9 @@ struct RunFacts {
       work_per_micro_batch;  // the model's kernels: theory's closed form for one micro-batch
 };
 
-// One step of every rank (by rank) against the reference. Each returns proved or refuted, never not_measured.
-// Evidence lines name step, stage, rank and place, and what is off: expected, got, difference.
+// One step of every rank (by rank) against the reference. Each returns proved or refuted; bytes are not
+// measured where a library's own collectives send them, unless what was asked for is refuted. Evidence lines
+// name step, stage, rank and place, and what is off: expected, got, difference.
 Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
                    const std::vector<StepEvidence>& ranks);
 Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& ranks);  // logs included

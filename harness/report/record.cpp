@@ -136,11 +136,13 @@ void add_numbers(Json& json, const StageResult& stage, int nodes) {
   json["tokens_per_s"] = stage.refuted() || rate <= 0 ? Json(nullptr) : Json(rate);
   json["peak_bytes"] = ran ? Json(stage.peak.n) : Json(nullptr);
   json["held_at_peak_bytes"] = beside_json(kCategories, stage.held_at_peak, stage.predicted_at_peak, "held");
-  json["sent_bytes"] = ran ? Json(stage.sent_per_step.n) : Json(nullptr);
+  const bool sent = ran && stage.sent_measured;
+  json["sent_bytes"] = sent ? Json(stage.sent_per_step.n) : Json(nullptr);
   json["sent_by_purpose_bytes"] =
-      beside_json(kPurposes, stage.sent_by_purpose, stage.predicted_by_purpose, "sent");
-  json["crossing_bytes"] = ran && nodes > 1 ? Json(stage.crossing.n) : Json(nullptr);
-  json["passes"] = ran ? Json(stage.passes) : Json(nullptr);
+      stage.sent_measured ? beside_json(kPurposes, stage.sent_by_purpose, stage.predicted_by_purpose, "sent")
+                          : Json(nullptr);
+  json["crossing_bytes"] = sent && nodes > 1 ? Json(stage.crossing.n) : Json(nullptr);
+  json["passes"] = sent ? Json(stage.passes) : Json(nullptr);
   json["losses"] = stage.losses;
   json["hash"] = ran && !stage.refuted() ? hash_or_null(stage.hash) : Json(nullptr);
 }

@@ -44,8 +44,9 @@ std::vector<std::string> row_of(const StageResult& stage, Wording wording, size_
   cells.push_back(rate > 0 ? fmt::format("{:.0f}", rate) : missing);
   const bool ran = stage.steps_done > 0;
   cells.push_back(ran ? short_number(static_cast<double>(stage.peak.n) / (1 << 20), 2) : "-");
-  cells.push_back(ran ? short_number(static_cast<double>(stage.sent_per_step.n) / 1e6, 3) : "-");
-  cells.push_back(ran ? fmt::format("{:.2f}", stage.passes) : "-");
+  const bool sent = ran && stage.sent_measured;
+  cells.push_back(sent ? short_number(static_cast<double>(stage.sent_per_step.n) / 1e6, 3) : "-");
+  cells.push_back(sent ? fmt::format("{:.2f}", stage.passes) : "-");
   // A refuted stage ended early, on a state that is not the run's end.
   cells.push_back(!ran ? "-" : stage.refuted() ? missing : hash_text(stage.hash).substr(0, hash_digits));
   return cells;
@@ -95,9 +96,10 @@ std::string crossing(const RunResult& run) {
   if (run.settings.nodes < 2) return "";
   std::vector<std::string> parts;
   for (const StageResult& stage : run.stages) {
-    if (stage.steps_done > 0)
+    if (stage.steps_done > 0 && stage.sent_measured)
       parts.push_back(fmt::format("{} {:.3f}", stage.stage, static_cast<double>(stage.crossing.n) / 1e6));
   }
+  if (parts.empty()) return "";
   return paragraph("", fmt::format("sent to other nodes, MB: {}", fmt::join(parts, ", ")));
 }
 

@@ -183,6 +183,37 @@ void check_distinct(const Job& job) {
   }
 }
 
+// Halving needs a power of two of ranks; a library's collectives need a library, and sums that no order
+// changes.
+void check_algorithm(const Job& job, std::string_view transport) {
+  if (job.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(job.world))) {
+    fail(Exit::unavailable,
+         fmt::format("--algorithm halving needs a power of two of ranks, not {}; direct runs with "
+                     "any number",
+                     job.world));
+  }
+  if (job.algorithm != Algorithm::native) return;
+  if (transport != "mpi") {
+    fail(Exit::unavailable,
+         fmt::format("--algorithm native: is of a message library, and transport {} has none; mpi has, under "
+                     "a launcher",
+                     transport));
+  }
+  if (job.training.recipe.grads != Type::f32) {
+    fail(Exit::usage,
+         fmt::format("--algorithm native: MPI does not add {}; take a recipe with fp32 gradients",
+                     name_of(job.training.recipe.grads)));
+  }
+  if (!job.training.fixed_point() && job.model.architecture != Architecture::synthetic) {
+    fail(Exit::usage,
+         fmt::format("--algorithm native: adds in an order of its own, in which sums of model {} have other "
+                     "bits; take --wire i64 or --model synthetic",
+                     job.model.name));
+  }
+  if (job.training.schedule.bucket.n > 0)
+    fail(Exit::usage, "--algorithm native: moves whole units; leave --bucket-mb out");
+}
+
 void check_injections(const Job& job) {
   InjectionBounds bounds;
   bounds.steps = job.steps;
@@ -206,7 +237,8 @@ Arithmetic Job::arithmetic_of(const StageRow& row) const {
   }
   return canonical({.reduction = row.promise.reduction,
                     .batching = training.batching,
-                    .algorithm = algorithm,
+                    // Its sums are those of any order.
+                    .algorithm = algorithm == Algorithm::native ? Algorithm::direct : algorithm,
                     .grads = training.recipe.grads,
                     .wire = training.wire});
 }
@@ -251,14 +283,9 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   job.world = world;
   job.training = training_of(options, world);
   job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.wire_type()));
-  if (job.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(world))) {
-    fail(Exit::unavailable,
-         fmt::format("--algorithm halving needs a power of two of ranks, not {}; direct runs with "
-                     "any number",
-                     world));
-  }
   check_model(options.model);
   job.model = options.model;
+  check_algorithm(job, transport);
   job.ranks_per_node = options.ranks_per_node;
   job.shape = shape_of(options);
   if (job.model.architecture == Architecture::gpt) {

@@ -74,6 +74,7 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
   result.predicted_at_peak =
       theory::held_per_step(facts.stage, *facts.layout, run.training, facts.algorithm, facts.constant)
           .at(Point::step_peak);
+  result.sent_measured = facts.algorithm != Algorithm::native;
   result.sent_per_step = all_sent(*std::ranges::max_element(ranks, {}, all_sent));
   result.crossing = {};
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -96,7 +97,7 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
   }
 }
 
-// Judges one step, adds to the verdicts, and says whether every claim still holds.
+// Judges one step, adds to the verdicts, and says whether no claim is refuted.
 bool judge(StageResult& result, const RunFacts& facts, const ReferenceStep& reference,
            const std::vector<StepEvidence>& ranks) {
   const std::array judged{judge_bits(facts, reference, ranks), judge_bytes(facts, ranks),
@@ -108,7 +109,7 @@ bool judge(StageResult& result, const RunFacts& facts, const ReferenceStep& refe
     } else {
       merge(result.verdicts[i], judged[i]);
     }
-    holds = holds && judged[i].holds();
+    holds = holds && judged[i].finding != Finding::refuted;
   }
   return holds;
 }
@@ -184,7 +185,7 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.kernels = run.kernels;
     config.fill = run.fill;
     config.faults = run.faults;
-    trainer = std::make_unique<Trainer>(config, *endpoint.link);
+    trainer = std::make_unique<Trainer>(config, *endpoint.link, endpoint.native.get());
     return run_steps(run, endpoint, *trainer);
   } catch (const Error& error) {
     LastWords words;

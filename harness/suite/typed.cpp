@@ -305,6 +305,8 @@ PlanOptions plan_options(const Typed& typed) {
   typed.whole("--micro-steps", options.micro_steps, 1, kMostMicroBatches);
   read_accumulate(typed, options.accumulate);
   options.algorithm = algorithm_of(typed, options.ranks);
+  if (options.algorithm == Algorithm::native)
+    fail(Exit::usage, "--algorithm native: what a library sends is not known beforehand");
   for (const std::string name : {"--micro-batch-size", "--seq", "--threads", "--algorithm", "--accumulate",
                                  "--keep", "--tied", "--unit-blocks", "--freeze"}) {
     if (sized && typed.given(name))

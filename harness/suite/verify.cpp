@@ -66,7 +66,11 @@ Places places_on_nodes(const Job& job, Endpoint& endpoint) {
   for (size_t rank = 0; job.ranks_per_node > 0 && rank < node_of.size(); ++rank) {
     node_of[rank] = static_cast<int>(rank) / job.ranks_per_node;
   }
-  return Places::by_node(node_of);
+  if (job.algorithm != Algorithm::native) return Places::by_node(node_of);
+  // A library knows ranks only.
+  Places places = Places::in_rank_order(job.world);
+  places.node_of = node_of;
+  return places;
 }
 
 // Lowest code of the refuted claims.

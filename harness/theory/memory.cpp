@@ -184,6 +184,7 @@ Moments moments_of(const Stage& stage, const Layout& layout, const Training& tra
 }  // namespace
 
 int active_peers(Algorithm algorithm, int world) {
+  if (algorithm == Algorithm::native) return 0;
   return algorithm == Algorithm::direct ? world - 1 : std::min(1, world - 1);
 }
 

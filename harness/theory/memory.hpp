@@ -31,7 +31,8 @@ struct Acquired {
 
 // Receive pieces per active peer (design 5).
 inline constexpr int kReceivePieces = 2;
-// Peers that a rank receives from at one time: 1 in halving and ring, N-1 in direct, none alone.
+// Peers that a rank receives from at one time: 1 in halving and ring, N-1 in direct, none alone and
+// none in native.
 int active_peers(Algorithm algorithm, int world);
 
 // `constant`: what model and kernels hold from init to end (activations, workspace, data), see

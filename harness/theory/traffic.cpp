@@ -160,6 +160,7 @@ bool converts_in_reduction(const Stage& stage, const Training& training) {
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank) {
   check_world(layout, training);
+  if (algorithm == Algorithm::native) return {};
   const int64_t micro_steps = training.batching.micro_steps();
   const Passes count = passes(stage, micro_steps);
   const Recipe& recipe = training.recipe;
@@ -215,7 +216,9 @@ Bytes total(const SentLines& lines) {
 // Slices of a pass that one rank sends to other nodes.
 namespace {
 
+// The next place is always on another node.
 int64_t crossing_slices(Algorithm algorithm, int64_t nodes, int64_t ranks_per_node) {
+  if (algorithm == Algorithm::ring) return nodes > 1 ? nodes * ranks_per_node - 1 : 0;
   return algorithm == Algorithm::halving ? nodes - 1 : (nodes - 1) * ranks_per_node;
 }
 

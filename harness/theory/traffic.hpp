@@ -61,6 +61,7 @@ std::vector<Gathering> gatherings(const Stage& stage, const Layout& layout, cons
 // before.
 bool converts_in_reduction(const Stage& stage, const Training& training);
 
+// Nothing in native: what a library sends, it does not say.
 SentLines sent_per_step(const Stage& stage, const Layout& layout, const Training& training,
                         Algorithm algorithm, int rank);
 // Calls and bytes of the wholes; the same on every rank and at N = 1.

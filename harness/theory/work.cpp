@@ -61,10 +61,28 @@ void add_conversions(Counter& count, const UnitLayout& unit, const Range& bucket
   }
 }
 
+// A library adds by itself. What is left is to convert and to divide its sums: of the own slice, or of the
+// whole after an all-reduce.
+void add_native_reductions(Counter& count, const Stage& stage, const UnitLayout& unit,
+                           const Training& training) {
+  const Batching& batching = training.batching;
+  const int64_t times = passes(stage, batching.micro_steps()).reduce_scatters;
+  const Elements summed = stage.all_reduces ? unit.padded : unit.slice;
+  if (converts_in_reduction(stage, training)) count.add("to fixed", times, unit.padded);
+  // Sums that other micro-steps are added to stay what they are.
+  if (stage.grads == Held::slice && batching.micro_steps() > 1) return;
+  if (training.fixed_point()) {
+    count.add("from fixed", times, summed);
+  } else if (batching.micro_batches > 1) {
+    count.add("divide", times, summed);
+  }
+}
+
 // Sums over places of one unit's gradients.
 void add_reductions(Counter& count, const Stage& stage, const UnitLayout& unit, const Training& training,
                     Algorithm algorithm) {
   const int64_t times = passes(stage, training.batching.micro_steps()).reduce_scatters;
+  if (algorithm == Algorithm::native) return add_native_reductions(count, stage, unit, training);
   const Type wire = training.wire_type();
   const int64_t world = training.batching.world;
   const bool converts = converts_in_reduction(stage, training);

@@ -24,6 +24,7 @@
 #include "harness/base/check.hpp"
 #include "harness/trainer/reference_fixed.hpp"
 #include "harness/trainer/reference_gpt.hpp"
+#include "harness/trainer/reference_parts.hpp"
 #include "harness/trainer/reference_sums.hpp"
 #include "kernels/norm.hpp"
 
@@ -49,8 +50,7 @@ class Alone final : public Reference {
       : config_(config), device_(device), kernels_(kernels) {
     require(config.arithmetic.grads == config.recipe.grads,
             "the arithmetic is that of the recipe's gradients");
-    for (int owner = 0; owner < owners(config.arithmetic); ++owner)
-      sums_.push_back(sum_over_micro_batches(config.arithmetic, owner));
+    sums_ = sums_by_owner(config.arithmetic);
     number_tensors();
     if (config.model.architecture == Architecture::gpt) {
       require(config.corpus != nullptr, "a GPT learns from a corpus");
@@ -136,7 +136,6 @@ class Alone final : public Reference {
 
   bool has_master() const { return config_.recipe.params != Type::f32; }
   bool has_v() const { return config_.optimizer == Method::adamw; }
-
   const Tensors& state(HashKind kind) const {
     switch (kind) {
       case HashKind::param: return params_;
@@ -228,10 +227,9 @@ class Alone final : public Reference {
     losses_.assign(static_cast<size_t>(count), 0.0F);
     result.micro_batch_grads.assign(static_cast<size_t>(count), {});
     average_.clear();
-    const bool fixed = config_.arithmetic.wire == GradientWire::i64;
-    Tensors sum = fixed               ? fixed_sum(progress, result)
-                  : sums_.size() == 1 ? evaluate(*sums_.front(), progress, result)
-                                      : sum_by_owner(progress, result);
+    Tensors sum = config_.arithmetic.wire == GradientWire::i64 ? fixed_sum(progress, result)
+                  : sums_.size() == 1                          ? evaluate(*sums_.front(), progress, result)
+                                                               : sum_by_owner(progress, result);
     if (count > 1) {
       for (auto& [name, buffer] : sum) {
         Buffer average = device_.acquire(Category::grads, config_.recipe.grads, buffer.length());
@@ -285,47 +283,17 @@ class Alone final : public Reference {
   // Where the order of additions depends on who owns an element. Every micro-batch's gradient is kept.
   Tensors sum_by_owner(const std::function<void()>& progress, ReferenceStep& result) {
     std::vector<Tensors> gradients;
-    const int world = config_.arithmetic.batching.world;
     for (int number = 0; number < config_.arithmetic.batching.micro_batches; ++number)
       gradients.push_back(micro_batch_gradient(number, progress, result));
-    Tensors total = acquire(Category::fold, Type::f32);
+    Tensors total = acquire_trained(Category::fold, Type::f32);
+    const PartSums parts(gradients, config_.recipe.grads, device_, kernels_);
     for (const Unit& unit : units_) {
-      int64_t at = 0;
-      for (const Tensor& tensor : unit.tensors) {
-        for (int owner = 0; owner < world; ++owner) {
-          const int64_t begin = std::max(first_owned(unit.length, world, owner) - at, int64_t{0});
-          const int64_t end = std::min(first_owned(unit.length, world, owner + 1) - at, tensor.length);
-          if (begin >= end) continue;
-          const Part part{.tensor = tensor.spec.name, .range = {{begin}, {end}}};
-          kernels_.run(kernels::Fold{
-              .inputs = {evaluate_part(*sums_[static_cast<size_t>(owner)], gradients, part).all()},
-              .out = total.at(part.tensor).part(part.range),
-              .divisor = 1.0F});
-        }
-        at += tensor.length;
-      }
+      if (unit.frozen) continue;
+      std::vector<PartSums::Whole> tensors;
+      for (const Tensor& tensor : unit.tensors) tensors.push_back({tensor.spec.name, tensor.length});
+      parts.sum_unit(tensors, sums_, total);
     }
     return total;
-  }
-
-  // Elements of one tensor.
-  struct Part {
-    std::string tensor;
-    Range range;
-  };
-
-  Buffer evaluate_part(const Sum& sum, const std::vector<Tensors>& gradients, const Part& part) {
-    const Type type = sum.is_leaf() || sum.rounded ? config_.recipe.grads : Type::f32;
-    Buffer out = device_.acquire(Category::fold, type, part.range.length());
-    if (sum.is_leaf()) {
-      const View leaf = gradients[static_cast<size_t>(sum.micro_batch)].at(part.tensor).part(part.range);
-      kernels_.run(kernels::Cast{.from = leaf, .to = out.all()});
-      return out;
-    }
-    const Buffer low = evaluate_part(*sum.low, gradients, part);
-    const Buffer high = evaluate_part(*sum.high, gradients, part);
-    kernels_.run(kernels::Fold{.inputs = {low.all(), high.all()}, .out = out.all(), .divisor = 1.0F});
-    return out;
   }
 
   // As stored: in the recipe's gradient type.

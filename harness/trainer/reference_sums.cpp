@@ -178,6 +178,13 @@ std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic, int ow
   return sum;
 }
 
+std::vector<std::unique_ptr<Sum>> sums_by_owner(const Arithmetic& arithmetic) {
+  std::vector<std::unique_ptr<Sum>> sums;
+  for (int owner = 0; owner < owners(arithmetic); ++owner)
+    sums.push_back(sum_over_micro_batches(arithmetic, owner));
+  return sums;
+}
+
 namespace {
 
 bool same_for_every_owner(const Arithmetic& a, const Arithmetic& b) {

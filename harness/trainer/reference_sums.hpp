@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "harness/trainer/reference.hpp"
 
@@ -28,6 +29,9 @@ int owners(const Arithmetic& arithmetic);
 // stored. Throws (internal) for a world that does not divide M and for halving over a world that is no power
 // of two.
 std::unique_ptr<Sum> sum_over_micro_batches(const Arithmetic& arithmetic, int owner = 0);
+
+// All of them.
+std::vector<std::unique_ptr<Sum>> sums_by_owner(const Arithmetic& arithmetic);
 
 // The slice of a unit of this length that the place of each element owns ends here: `place`'s first element.
 int64_t first_owned(int64_t unit_length, int world, int place);

@@ -43,7 +43,7 @@ class Trainer::Watch {
   Clock::duration total_{};
 };
 
-Trainer::Trainer(const TrainerConfig& config, Link& link)
+Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
     : config_(config),
       layout_(model_units(config.model), config.collectives.places),
       host_(make_host_device(config.fill)),
@@ -55,7 +55,12 @@ Trainer::Trainer(const TrainerConfig& config, Link& link)
   kernels::Table& table = behind(faulty_table_, *metered_table_, faults.kernels);
   metered_link_ = make_metered_link(link, ledger_);
   Link& outer_link = behind(faulty_link_, *metered_link_, faults.link);
-  collectives_ = make_collectives(outer_link, device, table, config.collectives);
+  if (config.collectives.algorithm == Algorithm::native) {
+    require(native != nullptr, "native collectives are a library's");
+    collectives_ = make_native(*native, table, config.collectives);
+  } else {
+    collectives_ = make_collectives(outer_link, device, table, config.collectives);
+  }
   metered_transport_ = make_metered_transport(*collectives_, ledger_);
   Transport& transport = behind(faulty_transport_, *metered_transport_, faults.transport);
   rig_ = std::make_unique<Rig>(Rig{.device = device,

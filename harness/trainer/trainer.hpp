@@ -48,7 +48,8 @@ enum class Inspection { full, meters_only };
 // A rank in training. Lives on one thread.
 class Trainer {
  public:
-  Trainer(const TrainerConfig& config, Link& link);
+  // `native` is needed for that algorithm only.
+  Trainer(const TrainerConfig& config, Link& link, Native* native = nullptr);
   ~Trainer();
 
   // Runs step `step` (0, 1, …) and returns what this rank did. Throws as transports do.

@@ -310,6 +310,7 @@ void Flight::wait() {
 
 void check(const Link& link, const CollectiveOptions& options) {
   const int world = link.world();
+  require(options.algorithm != Algorithm::native, "native collectives use no link");
   std::vector<int> ranks = options.places.rank_at;
   std::sort(ranks.begin(), ranks.end());
   bool each_once = static_cast<int>(ranks.size()) == world;

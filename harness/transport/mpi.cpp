@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "harness/transport/mpi_job.hpp"
+#include "harness/transport/mpi_native.hpp"
 #include "harness/transport/mpi_process.hpp"
 #include "harness/transport/rows.hpp"
 #include "harness/transport/tag_packing.hpp"
@@ -245,7 +246,9 @@ void run_mpi(int world, double timeout_s, const std::function<void(Endpoint&)>& 
   };
   Endpoint endpoint{.link = std::make_unique<MpiLink>(job),
                     .control = std::make_unique<MpiControl>(job, timeout_s),
-                    .first_of_node = first_of_node()};
+                    .first_of_node = first_of_node(),
+
+                    .native = make_mpi_native(job)};
   try {
     body(endpoint);
     // A rank that has ended must still hear of another's failure.

@@ -20,7 +20,10 @@ constexpr std::chrono::milliseconds kBetweenChecks{5};
 }  // namespace
 
 Job::Job(double timeout_s)
-    : messages(timeout_s), control(timeout_s), peers_(static_cast<size_t>(control.world())) {
+    : messages(timeout_s),
+      control(timeout_s),
+      collectives(timeout_s),
+      peers_(static_cast<size_t>(control.world())) {
   heard_ = control.receive(announced_.data(), announced_.size(), kAnyRank, kFailure);
 }
 
@@ -136,6 +139,23 @@ void Job::check_failure() {
   if (failure_) throw Error(*failure_);
 }
 
+void Job::outlast(Posted& collective) noexcept {
+  if (mpi_given_up()) return;
+  try {
+    if (moment_ends_ == Clock::time_point{}) moment_ends_ = Clock::now() + kMoment;
+    while (collective.test().state == Posted::State::active) {
+      if (Clock::now() >= moment_ends_) {
+        give_up_mpi();
+        return;
+      }
+      std::this_thread::sleep_for(kBetweenLooks);
+      look();
+    }
+  } catch (const std::exception&) {
+    give_up_mpi();
+  }
+}
+
 void Job::announce(Exit code, const std::string& text) {
   if (failure_) return;
   failure_ = std::make_unique<Error>(code, text);
@@ -166,6 +186,7 @@ void Job::close() {
   while (heard_.test().state == Posted::State::active) std::this_thread::yield();
   messages.close();
   control.close();
+  collectives.close();
 }
 
 void Job::leave() {

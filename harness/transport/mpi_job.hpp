@@ -40,7 +40,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  Line messages, control;
+  Line messages, control, collectives;
   int rank() const { return control.rank(); }
   int world() const { return control.world(); }
 
@@ -52,6 +52,10 @@ class Job {
   void advance(Transit& transit);
   // On return MPI does not touch the message's memory any more, or has been given up.
   void withdraw(Transit& transit) noexcept;
+
+  // On return MPI does not touch a collective's memory any more: it has ended, since every rank came, or MPI
+  // has been given up. It cannot be withdrawn.
+  void outlast(Posted& collective) noexcept;
 
   // ---- Failures
   bool failed() const { return failure_ != nullptr; }

@@ -23,6 +23,8 @@ int count_of(size_t bytes) {
 
 struct Posted::Request {
   MPI_Request handle = MPI_REQUEST_NULL;
+  bool collective = false;
+  std::vector<int> counts, offsets;  // which MPI reads until the collective has ended
 };
 
 Posted::Posted() = default;
@@ -48,7 +50,8 @@ Posted::Outcome Posted::test() {
   int flag = 0;
   MPI_Status status;
   check_mpi(MPI_Test(&request_->handle, &flag, &status), "MPI_Test");
-  return flag == 0 ? Outcome{} : outcome_of(status);
+  if (flag == 0) return {};
+  return request_->collective ? Outcome{.state = State::complete} : outcome_of(status);
 }
 
 std::vector<Posted::Outcome> Posted::test_each(const std::vector<Posted*>& posted) {
@@ -122,6 +125,55 @@ Posted Line::receive(void* data, size_t bytes, int peer, int tag) {
   check_mpi(MPI_Irecv(data, count_of(bytes), MPI_BYTE, peer == kAnyRank ? MPI_ANY_SOURCE : peer, tag,
                       communicator_->handle, &posted.request_->handle),
             "MPI_Irecv");
+  return posted;
+}
+
+namespace {
+
+MPI_Datatype datatype_of(Type type) {
+  require(type == Type::f32 || type == Type::i64, "MPI sums fp32 and int64");
+  return type == Type::f32 ? MPI_FLOAT : MPI_INT64_T;
+}
+
+}  // namespace
+
+Posted Line::reduce_scatter(void* data, std::vector<int> counts, Type type) {
+  Posted posted = collective();
+  posted.request_->counts = std::move(counts);
+  check_mpi(MPI_Ireduce_scatter(MPI_IN_PLACE, data, posted.request_->counts.data(), datatype_of(type),
+                                MPI_SUM, communicator_->handle, &posted.request_->handle),
+            "MPI_Ireduce_scatter");
+  return posted;
+}
+
+Posted Line::all_reduce(void* data, int count, Type type) {
+  Posted posted = collective();
+  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, count, datatype_of(type), MPI_SUM, communicator_->handle,
+                           &posted.request_->handle),
+            "MPI_Iallreduce");
+  return posted;
+}
+
+Posted Line::all_gather(void* data, std::vector<int> counts) {
+  Posted posted = collective();
+  Posted::Request& request = *posted.request_;
+  request.counts = std::move(counts);
+  int64_t at = 0;
+  for (const int count : request.counts) {
+    require(at <= INT_MAX, "an MPI collective counts up to 2^31 - 1");
+    request.offsets.push_back(static_cast<int>(at));
+    at += count;
+  }
+  check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, request.counts.data(),
+                            request.offsets.data(), MPI_BYTE, communicator_->handle, &request.handle),
+            "MPI_Iallgatherv");
+  return posted;
+}
+
+Posted Line::collective() {
+  Posted posted;
+  posted.request_ = std::make_unique<Posted::Request>();
+  posted.request_->collective = true;
   return posted;
 }
 

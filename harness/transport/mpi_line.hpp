@@ -6,10 +6,12 @@
 #include <optional>
 #include <vector>
 
+#include "harness/base/type.hpp"
+
 namespace zp::transport {
 
-// One message that MPI was told to send or to receive. Its end does nothing: until the message has ended, MPI
-// may touch its memory whenever this process calls MPI.
+// One message that MPI was told to send or to receive, or one collective. Its end does nothing: until the
+// message has ended, MPI may touch its memory whenever this process calls MPI.
 class Posted {
  public:
   Posted();
@@ -53,6 +55,12 @@ class Line {
   Posted send(const void* data, size_t bytes, int peer, int tag);
   Posted receive(void* data, size_t bytes, int peer, int tag);
 
+  // Non-blocking collectives in place. Sums are of fp32 or int64; the own part of a reduce-scatter ends up at
+  // the beginning. Counts of a gather are bytes.
+  Posted reduce_scatter(void* data, std::vector<int> counts, Type type);
+  Posted all_reduce(void* data, int count, Type type);
+  Posted all_gather(void* data, std::vector<int> counts);
+
   struct Arrival {
     int rank = 0;
     size_t bytes = 0;
@@ -61,6 +69,8 @@ class Line {
   std::optional<Arrival> arrival(int peer, int tag);
 
  private:
+  static Posted collective();
+
   struct Communicator;
   std::unique_ptr<Communicator> communicator_;
   int rank_ = 0, world_ = 1;

@@ -116,7 +116,9 @@ class Reduction final : public Step {
     }
     // All messages before anything is waited for, and receives first.
     begin_run();
-    for (Transfer& send : sends_) send.post();
+    for (size_t i = 0; i < sends_.size(); ++i) {
+      if (!waits_its_turn(i)) sends_[i].post();
+    }
   }
 
   void begin_run() {
@@ -135,9 +137,19 @@ class Reduction final : public Step {
     }
   }
 
+  // Messages of one tag arrive in the order sent, so one round's to a rank must not mix with another's.
+  bool waits_its_turn(size_t send) const {
+    return std::any_of(sends_.begin(), sends_.begin() + static_cast<std::ptrdiff_t>(send),
+                       [&](const Transfer& earlier) {
+                         return earlier.rank() == sends_[send].rank() && !earlier.complete();
+                       });
+  }
+
   bool advance_sends() {
     bool moved = false;
-    for (Transfer& send : sends_) moved |= send.advance();
+    for (size_t i = 0; i < sends_.size(); ++i) {
+      if (!waits_its_turn(i)) moved |= sends_[i].advance();
+    }
     std::erase_if(sends_, [](const Transfer& send) { return send.complete(); });
     return moved;
   }

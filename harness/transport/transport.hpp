@@ -61,6 +61,24 @@ class Link {
   virtual std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) = 0;
 };
 
+// ---- A library's own collectives --------------------------------------------------------------------------
+
+// Over all ranks in rank order, in place, in an order of additions of its own. `lengths` are the ranks'
+// slices of the data, one after another. The memory must stay valid until the request is done.
+class Native {
+ public:
+  Native() = default;
+  Native(const Native&) = delete;
+  Native& operator=(const Native&) = delete;
+  virtual ~Native() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  // Sums of fp32 or int64: the one of the own slice stands at the data's beginning, the rest is lost.
+  virtual std::unique_ptr<Request> reduce_scatter(const View& data, const std::vector<Elements>& lengths) = 0;
+  virtual std::unique_ptr<Request> all_reduce(const View& data) = 0;
+  virtual std::unique_ptr<Request> all_gather(const View& data, const std::vector<Elements>& lengths) = 0;
+};
+
 // ---- Transport --------------------------------------------------------------------------------------------
 
 // Where the slices of a whole begin: world + 1 ascending offsets by place; place p owns [at[p], at[p+1]).
@@ -234,11 +252,18 @@ inline constexpr Bytes kLongestMessage{256 * 1024};
 std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels::Table& kernels,
                                             const CollectiveOptions& options);
 
+// Collectives of a library. What they send is not known, and bits are claimed of sums only that no order
+// changes: in fixed point, or of numbers that fp32 adds exactly. Whole slices, places in rank order; anything
+// else throws (unavailable). native and kernels must outlive the transport.
+std::unique_ptr<Transport> make_native(Native& native, kernels::Table& kernels,
+                                       const CollectiveOptions& options);
+
 // One rank's lines.
 struct Endpoint {
   std::unique_ptr<Link> link;
   std::unique_ptr<Control> control;
-  int first_of_node = 0;  // the lowest rank that shares this one's memory
+  int first_of_node = 0;                     // the lowest rank that shares this one's memory
+  std::unique_ptr<Native> native = nullptr;  // none where the transport is no library
 };
 
 // A row of the table of transports: how `world` ranks come to be and talk.
