@@ -53,7 +53,8 @@ class Golden : public Executable {
 // Every build ends on the bits that this tree was committed with.
 TEST_F(Executable, EndsOnTheBitsOfTheGoldenFiles) {
   const std::string golden = "ZP verify --stages zero1,zero3 --golden " ZP_SOURCE "/results/golden/tiny-";
-  for (const std::string run : {"bf16-fp32grad.json --ranks 2", "bf16.json --recipe bf16 --ranks 4"}) {
+  for (const std::string run : {"bf16-fp32grad.json --ranks 2", "bf16.json --recipe bf16 --ranks 4",
+                                "i64.json --wire i64 --ranks 3"}) {
     const Outcome good = shell(golden + run);
     EXPECT_EQ(good.code, 0) << good.err << good.out;
   }

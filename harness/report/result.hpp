@@ -67,7 +67,7 @@ struct RunSettings {
   double clip = 0, lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, momentum = 0, timeout_s = 0;
   std::string injected;      // "" or the --inject text: the record then says INJECTED
   std::string golden;        // the file that bits are judged by; "": by references that were run
-  std::string write_golden;  // the file that is to hold them, where every claim is proved; "": none
+  std::string write_golden;  // the file that is to hold them; "": none
   std::string hash_case;     // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;
   // Filled by describe_host (report/environment.hpp).

@@ -54,7 +54,7 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--seed", "N", "of initial values and data (default 1)"},
     OptionRow{"--out", "FILE", "records, JSON Lines (results/schema.md)"},
     OptionRow{"--golden", "FILE", "judges bits by this file; no reference is run"},
-    OptionRow{"--write-golden", "FILE", "writes such a file, where every claim is proved"},
+    OptionRow{"--write-golden", "FILE", "writes such a file, where no claim is refuted"},
     OptionRow{"--inject", "KIND:K=V,..", "a fault to be refuted; may be repeated"},
 };
 

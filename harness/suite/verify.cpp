@@ -158,7 +158,7 @@ class Verification {
     if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
   }
 
-  // A golden file of a run that proved less than everything would pass its fault on.
+  // A golden file of a run with a refuted claim would pass its fault on.
   std::optional<Error> keep_golden(const std::vector<ReferenceRun>& references, Control& control) {
     if (options_.write_golden.empty()) return std::nullopt;
     std::optional<Error> problem;
