@@ -5,7 +5,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libfmt-dev libcli11-dev nlohmann-json3-dev
   python3 python3-matplotlib)
-tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang clang-format clang-tidy libclang-rt-14-dev)
+tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang clang-format clang-tidy libclang-rt-14-dev python3-venv)
 # Tests that need these are skipped where they cannot be installed.
 foreign=(g++-aarch64-linux-gnu qemu-user)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that is checked of the tree, part by part: g++ build and all tests, README's promises, the report page,
-# clang build, format, clang-tidy, address and undefined-behaviour sanitizers, thread sanitizer. Every part runs,
-# whatever failed before; the last line is "N passed, N failed", each test and each check counted once. Exit 0 only
-# where none failed.
+# the oracle on dumps (it needs pip and its registry), clang build, format, clang-tidy, address and undefined-behaviour
+# sanitizers, thread sanitizer. Every part runs, whatever failed before; the last line is "N passed, N failed", each
+# test and each check counted once. Exit 0 only where none failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 source scripts/mpi_env.sh
@@ -129,6 +129,10 @@ check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
 check "python syntax" python_syntax
 check "report page" /usr/bin/python3 correctness/scripts/report_test.py
 if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
+
+heading "the oracle: dumps recomputed in fp64"
+check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
+check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
 
 # clang is asked for its warnings, and whether its code ends on the bits of g++'s: neither wants optimisation.
 heading "clang: build, bits, format, clang-tidy"

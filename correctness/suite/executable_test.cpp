@@ -190,6 +190,33 @@ TEST_F(Executable, StandsByNodeUnderALauncherWithTheSameHash) {
   EXPECT_NE(text_of(file("two.jsonl")).find(R"("nodes":2)"), std::string::npos);
 }
 
+TEST_F(Executable, DumpsIntoANewFolderAndMovesNoBitByIt) {
+  const std::string run = "ZP verify --model tiny --ranks 2 --steps 1 --stages zero1,zero3 ";
+  const auto hash_of = [](const std::string& text) {
+    const size_t at = text.find("\nhash ");
+    return at == std::string::npos ? "" : text.substr(at + 6, 32);
+  };
+  const Outcome plain = shell(run), dumped = shell(run + "--dump " + file("dump"));
+  EXPECT_EQ(dumped.code, 0) << dumped.err << dumped.out;
+  EXPECT_NE(dumped.out.find("8 claims proved, 0 refuted"), std::string::npos) << dumped.out;
+  EXPECT_EQ(hash_of(dumped.out).size(), 32U);
+  EXPECT_EQ(hash_of(dumped.out), hash_of(plain.out));
+  for (const char* name : {"manifest.json", "zero3/initial/master.head.weight.rank1.npy",
+                           "zero1/step.0/micro-batch.7/gradient.block.2.up.weight.npy"}) {
+    EXPECT_TRUE(fs::exists(file(std::string("dump/") + name))) << name;
+  }
+  const Outcome again = shell(run + "--dump " + file("dump"));
+  EXPECT_EQ(again.code, 6);
+  EXPECT_NE(again.err.find("is not empty"), std::string::npos) << again.err;
+  // Where even root cannot make a folder.
+  const Outcome nowhere = shell(run + "--dump /proc/zeroproof");
+  EXPECT_EQ(nowhere.code, 6);
+  EXPECT_NE(nowhere.err.find("--dump /proc/zeroproof: "), std::string::npos) << nowhere.err;
+  EXPECT_EQ(nowhere.out, "") << "refused before training";
+  EXPECT_NE(shell(run + "--dump /nowhere/at/all").err.find("no folder /nowhere/at"), std::string::npos);
+  EXPECT_NE(shell(run + "--dump /etc/hostname").err.find("is no folder"), std::string::npos);
+}
+
 TEST_F(Executable, RecordsARefutedStageWithoutARate) {
   const Outcome bad =
       shell("ZP verify --ranks 2 --model tiny --steps 2 --stages zero1 --inject bitflip --out " +

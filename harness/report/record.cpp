@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "harness/report/manifest.hpp"
 #include "harness/report/statistics.hpp"
 
 namespace zp {
@@ -217,6 +218,22 @@ Json exact_json(const PlanExact& exact) {
   return json;
 }
 
+Json array_json(const DumpedArray& array) {
+  const auto number_or_null = [](int64_t number) { return number < 0 ? Json(nullptr) : Json(number); };
+  Json json;
+  json["file"] = array.file;
+  json["stage"] = array.stage;
+  json["step"] = number_or_null(array.step);
+  json["micro_batch"] = number_or_null(array.micro_batch);
+  json["rank"] = array.rank;
+  json["kind"] = array.kind;
+  json["tensor"] = text_or_null(array.tensor);
+  json["first"] = number_or_null(array.first);
+  json["shape"] = array.shape;
+  json["type"] = array.type;
+  return json;
+}
+
 std::string plan_line(const PlanResult& plan) {
   Json json;
   json["schema"] = "zeroproof/plan/1";
@@ -319,6 +336,28 @@ void write_records(const std::string& path, Existing existing, const RunResult& 
 
 void write_records(const std::string& path, Existing existing, const PlanResult& plan) {
   write_lines(path, existing, {plan_line(plan)});
+}
+
+void write_manifest(const std::string& path, const DumpManifest& manifest) {
+  Json json;
+  json["schema"] = "zeroproof/dump/1";
+  json["version"] = manifest.settings.version;
+  json["injected"] = text_or_null(manifest.settings.injected);
+  json["args"] = manifest.settings.args;
+  json["config"] = config_json(manifest.settings);
+  json["positions"] = manifest.positions;
+  for (const UnitSpec& unit : manifest.units) {
+    for (const TensorSpec& tensor : unit.tensors) {
+      json["tensors"].push_back(
+          Json{{"name", tensor.name}, {"shape", tensor.shape}, {"unit", unit.name}, {"frozen", unit.frozen}});
+    }
+  }
+  json["arrays"] = Json::array();
+  for (const DumpedArray& array : manifest.arrays) json["arrays"].push_back(array_json(array));
+  std::ofstream file(path, std::ios::trunc);
+  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  if (!file) fail(Exit::usage, "--dump: " + path + " cannot be written (" + std::strerror(errno) + ")");
 }
 
 }  // namespace zp

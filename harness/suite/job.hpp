@@ -28,6 +28,7 @@ struct Job {
   int reference_threads = 1;  // of kernels, while rank 0 runs the reference
   int steps = 1;
   double timeout_s = 60.0;
+  std::string dump;  // folder; "": none
   std::vector<Injection> injections;
   std::vector<ReferenceRun> golden;  // of a golden file; none: references are run
   std::string golden_digest;         // of that file; "": none

@@ -185,6 +185,7 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.kernels = run.kernels;
     config.fill = run.fill;
     config.faults = run.faults;
+    config.observer = run.observer;
     trainer = std::make_unique<Trainer>(config, *endpoint.link, endpoint.native.get());
     return run_steps(run, endpoint, *trainer);
   } catch (const Error& error) {

@@ -13,7 +13,7 @@
 
 namespace zp {
 
-// What one stage's run needs; the same on all ranks but for `faults` and `replay`.
+// What one stage's run needs; the same on all ranks but for `faults`, `observer` and `replay`.
 struct StageRun {
   StageRow row;
   ModelConfig model;
@@ -25,6 +25,7 @@ struct StageRun {
   Fill fill = Fill::zero;
   int steps = 1;
   Faults faults;
+  Observer* observer = nullptr;                           // of this rank; null: nobody looks
   const std::vector<ReferenceStep>* reference = nullptr;  // at least `steps` of them
   // Rank 0: bits of one tensor of the reference as step `step` left it. Empty on every rank where none was
   // run.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "harness/suite/dump.hpp"
 #include "harness/suite/inject.hpp"
 #include "harness/suite/model_options.hpp"
 #include "harness/suite/number_text.hpp"
@@ -286,6 +287,11 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   if (options.golden && options.golden->path == options.out)
     fail(Exit::usage, "--out " + options.out + ": is --golden too; name another file");
   read_write_golden(typed, options);
+  if (const auto folder = typed.value("--dump")) {
+    if (folder->empty()) fail(Exit::usage, "--dump '': name a folder");
+    options.dump = *folder;
+    check_dump_folder(options.dump);
+  }
   return options;
 }
 

@@ -12,9 +12,11 @@
 
 #include "harness/base/archive.hpp"
 #include "harness/report/environment.hpp"
+#include "harness/report/manifest.hpp"
 #include "harness/report/progress.hpp"
 #include "harness/report/record.hpp"
 #include "harness/report/tables.hpp"
+#include "harness/suite/dump.hpp"
 #include "harness/suite/job.hpp"
 #include "harness/suite/launched.hpp"
 #include "harness/suite/reference_run.hpp"
@@ -96,6 +98,7 @@ class Verification {
   std::variant<Exit, Error> run(Endpoint& endpoint) {
     Control& control = *endpoint.control;
     if (const auto problem = disagreement(job_, control)) return *problem;
+    if (const auto problem = begin_dump(control)) return *problem;
     threads_ = least_threads(job_.threads, control);
     places_ = places_on_nodes(job_, endpoint);
     const bool first = control.rank() == 0;
@@ -150,7 +153,35 @@ class Verification {
       run.faults =
           make_faults(job_.injections, row.name(), endpoint.link->rank(), job_.training.wire_type(), fired_);
     }
-    return run_stage(run, endpoint);
+    if (job_.dump.empty()) return run_stage(run, endpoint);
+    Dump dump(job_.dump, std::string(row.name()), endpoint.link->rank(),
+              Layout(model_units(job_.model), places_));
+    run.observer = &dump;
+    StageResult result = run_stage(run, endpoint);
+    list(dump.collect(*endpoint.control));
+    return result;
+  }
+
+  // The dump's folder is there and can be written, on every rank.
+  std::optional<Error> begin_dump(Control& control) const {
+    if (job_.dump.empty()) return std::nullopt;
+    std::optional<Error> problem;
+    try {
+      make_dump_folder(job_.dump);
+    } catch (const Error& error) {
+      problem = error;
+    }
+    return shared_problem("verify", problem, control);
+  }
+
+  // Rank 0: the manifest also names what one more stage wrote.
+  void list(const std::vector<DumpedArray>& written) {
+    if (written.empty()) return;
+    dumped_.insert(dumped_.end(), written.begin(), written.end());
+    write_manifest(job_.dump + "/manifest.json", {.settings = result_.settings,
+                                                  .positions = job_.model.positions,
+                                                  .units = model_units(job_.model),
+                                                  .arrays = dumped_});
   }
 
   void record() {
@@ -196,7 +227,8 @@ class Verification {
   RunResult& result_;
   int threads_ = 1;  // of kernels, the same on every rank
   Places places_;
-  FiredCounts fired_;  // of this rank
+  FiredCounts fired_;                // of this rank
+  std::vector<DumpedArray> dumped_;  // rank 0
 };
 
 // What was measured before an error is not lost, and ends with that error's code.

@@ -46,6 +46,7 @@ struct VerifyOptions {
   Existing existing = Existing::refuse;
   std::optional<GoldenFile> golden;  // judges bits; none: a reference is run
   std::string write_golden;          // file for the reference's bits, already checked; "": none
+  std::string dump;                  // folder for every stage's numbers, already checked; "": none
   std::vector<std::string> inject;   // KIND:key=value,… as given
   std::vector<std::string> args;     // the command line, for the record
 };

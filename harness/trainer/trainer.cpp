@@ -80,6 +80,7 @@ Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
   losses_ = device.acquire(Category::scalars, Type::f32, {config.training.batching.micro_batches});
   visits_ = visits(config.training.batching);
   ledger_.mark(Point::after_init);
+  show(Observer::kBeforeTraining, false);
 }
 
 Trainer::~Trainer() { table_->set_poll({}); }
@@ -100,6 +101,7 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
 
   hash_runs(strategy_->own_state(), true, ledger_.now().grads);
   hash_runs(strategy_->replicas(), true, ledger_.now().replica);
+  show(step, true);
 
   watch.run();
   exchange_losses();
@@ -111,6 +113,11 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
   hash_runs(strategy_->replicas(), false, ledger_.now().replica);
   inspect_padding(strategy_->own_state());
   inspect_padding(strategy_->replicas());
+  show(step, false);
+  if (config_.observer != nullptr) {
+    config_.observer->totals(step, std::bit_cast<double>(ledger_.now().loss_bits),
+                             std::bit_cast<double>(ledger_.now().norm_bits));
+  }
   ledger_.now().time_s = watch.seconds();
   return ledger_.end_step();
 }
@@ -118,11 +125,11 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
 void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   const Reduction reduction = strategy_->reduction();
   const int number = micro_batch_of(reduction, config_.training.batching, place(), visit.element);
-  model_->begin(step, number,
-                config_.corpus == nullptr
-                    ? MicroBatch{}
-                    : config_.corpus->micro_batch(config_.training.seed, step, number, config_.shape.batch,
-                                                  config_.shape.sequence));
+  const MicroBatch tokens = config_.corpus == nullptr
+                                ? MicroBatch{}
+                                : config_.corpus->micro_batch(config_.training.seed, step, number,
+                                                              config_.shape.batch, config_.shape.sequence);
+  model_->begin(step, number, tokens);
   strategy_->begin_micro_step(visit);
   bool backward = false;
   for (const Use& use : uses(layout_)) {
@@ -150,6 +157,9 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
       check_range(step, number, use.unit, strategy_->grads(use.unit));
       ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
           hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
+      if (config_.observer != nullptr) {
+        config_.observer->gradient(step, number, use.unit, strategy_->grads(use.unit));
+      }
     }
     watch.run();
     strategy_->after_backward(use.unit);
@@ -157,6 +167,10 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   ledger_.leave_uses();
   const int64_t at = int64_t{place()} * config_.training.batching.micro_steps() + visit.element;
   *losses_.part({{at}, {at + 1}}).write<float>() = model_->loss();
+  if (config_.observer == nullptr) return;
+  watch.pause();
+  config_.observer->micro_batch(step, number, tokens, model_->loss());
+  watch.run();
 }
 
 void Trainer::check_range(int step, int number, int unit, const View& grads) const {
@@ -231,6 +245,13 @@ void Trainer::hash_use(int micro_step, const Use& use) {
                                   .read = unit,
                                   .backward = use.pass == Pass::backward,
                                   .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+  }
+}
+
+void Trainer::show(int step, bool grads) {
+  if (config_.observer == nullptr) return;
+  for (const StateRun& state : strategy_->own_state()) {
+    if ((state.kind == HashKind::grad) == grads) config_.observer->state(step, state);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "harness/ledger/ledger.hpp"
 #include "harness/model/model.hpp"
 #include "harness/strategy/strategy.hpp"
+#include "harness/trainer/observer.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
 
@@ -39,6 +40,7 @@ struct TrainerConfig {
   kernels::HostOptions kernels;
   Fill fill = Fill::zero;
   Faults faults;
+  Observer* observer = nullptr;  // null: nobody looks
 };
 
 // How much of a step the evidence holds: everything, or only what the meters count by themselves (no hashes),
@@ -72,6 +74,8 @@ class Trainer {
   void hash_use(int micro_step, const Use& use);
   // What fixed point does not hold must not reach it.
   void check_range(int step, int number, int unit, const View& grads) const;
+  // Gives the observer the averaged gradients, or everything else of the own state.
+  void show(int step, bool grads);
   // Padding of gradients, parameters, masters and moments is zero.
   void inspect_padding(const std::vector<StateRun>& held);
   void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);

@@ -1,0 +1,221 @@
+"""The oracle agrees with every recipe, optimizer and way to clip, in every stage; it disagrees with every wrong
+formula, and names a number that was changed.
+
+Needs numpy and autograd (oracle_env.sh). Usage: oracle_test.py EXECUTABLE
+"""
+
+import filecmp
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "correctness"))
+EXECUTABLE = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else str(ROOT / "build" / "zeroproof")
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices are small
+
+import numpy as np  # noqa: E402
+
+import oracle  # noqa: E402
+from fp64.formulas import WRONG, Formulas, Gpt, wrong  # noqa: E402
+from fp64.shaken_gpt import ShakenGpt  # noqa: E402
+
+# Odd numbers everywhere: slices end within tensors, and tensors within slices.
+SMALL = "layers=2,width=10,heads=2,positions=7,vocabulary=23"
+# Large steps, so that weights, moments and decay are soon of a size at which every term of a formula counts.
+LIVELY = ("--lr", "0.02", "--weight-decay", "0.3", "--micro-batch-size", "2", "--micro-batches", "6")
+RECIPES = ("bf16-fp32grad", "bf16", "fp32")
+OPTIMIZERS = ("adamw", "sgd")
+STAGES = ("ddp", "zero1", "zero1-allreduce", "zero2", "zero3", "zero3-keep")
+
+# What a wrong formula is seen in first, in the order of a step's checks.
+MODEL = r"micro-batch \d+, (loss|gradient of)"
+UPDATE = r"step \d+, (master|m) of embeddings\.token\.weight"
+SEEN_IN = {
+    "gelu": MODEL,
+    "gelu-root": MODEL,
+    "epsilon": MODEL,
+    "scale": MODEL,
+    "mask": MODEL,
+    "average": r"step 0, average of embeddings\.token\.weight",
+    "norm": r"step 0, norm",
+    "clip": UPDATE,
+    "decay": r"step 0, master of block\.0\.norm1\.weight",
+    "coupled": UPDATE,
+    "correction": UPDATE,
+    "momentum": UPDATE,
+    "rounding": r"before training, param of ",
+    "tied": r"micro-batch 0, gradient of embeddings\.token\.weight",
+}
+
+
+def dump(folder, *options, model=SMALL, ranks=2, mpi=False, steps=2):
+    """A finished run of verify."""
+    words = [EXECUTABLE, "verify", "--model", model, "--steps", str(steps), "--dump", str(folder), *options]
+    words = ["mpirun", "-n", str(ranks), *words] if mpi else [*words, "--ranks", str(ranks)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+
+
+class OfRuns(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def proved(self, name, *options, **how):
+        folder = self.folder / name
+        done = dump(folder, *options, **how)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return folder
+
+    def disagreement(self, folder, formulas=None):
+        with self.assertRaises(oracle.Disagreement) as caught:
+            oracle.check(folder, formulas)
+        return str(caught.exception)
+
+    def test_every_recipe_optimizer_clipping_and_table_agrees(self):
+        stages = itertools.cycle(STAGES)
+        cases = itertools.product(RECIPES, OPTIMIZERS, ("0", "0.5"), ((), ("--tied",)))
+        for number, (recipe, optimizer, clip, tied) in enumerate(cases):
+            options = ("--recipe", recipe, "--optimizer", optimizer, "--clip", clip, *tied)
+            with self.subTest(options=options):
+                folder = self.proved(f"{number}", *options, *LIVELY, "--stages", next(stages))
+                found = oracle.check(folder)
+                self.assertLessEqual(set(("loss", "gradient", "average", "norm", "m")), set(found.closest))
+                self.assertLess(max(found.closest.values()), 1 + 1e-12)
+
+    def test_every_stage_agrees_on_tiny_by_the_numbers_that_it_holds(self):
+        stages = iter(STAGES)
+        for recipe, tied in itertools.product(RECIPES, ((), ("--tied",))):
+            with self.subTest(recipe=recipe, tied=tied):
+                options = ("--recipe", recipe, *tied, "--micro-batches", "4", "--stages", next(stages))
+                oracle.check(self.proved(recipe + "".join(tied), *options, model="tiny", ranks=4, steps=1))
+
+    def test_gradients_in_fixed_point_and_other_orders_agree(self):
+        for number, (stage, *options) in enumerate(
+            (
+                ("ddp", "--wire", "i64"),
+                ("zero3", "--wire", "i64", "--recipe", "fp32", "--tied", "--algorithm", "ring"),
+                ("zero2", "--algorithm", "ring", "--accumulate", "sequential"),
+                ("zero1", "--recipe", "bf16", "--algorithm", "ring"),
+            )
+        ):
+            with self.subTest(stage=stage, options=options):
+                oracle.check(self.proved(f"{number}", *options, *LIVELY, "--stages", stage, ranks=3))
+
+    def test_frozen_units_several_blocks_and_three_ranks_agree(self):
+        options = ("--freeze", "embeddings", "--unit-blocks", "2", "--stages", "zero3,ddp")
+        oracle.check(self.proved("frozen", *options, *LIVELY, ranks=3))
+
+    def test_processes_write_the_numbers_of_threads(self):
+        threads = self.proved("threads", "--stages", "zero3")
+        processes = self.proved("processes", "--stages", "zero3", mpi=True)
+        files = [p.relative_to(threads) for p in threads.rglob("*.npy")]
+        self.assertEqual(set(files), {p.relative_to(processes) for p in processes.rglob("*.npy")})
+        _, different, missing = filecmp.cmpfiles(threads, processes, map(str, files), shallow=False)
+        self.assertEqual((different, missing), ([], []))
+        oracle.check(processes)
+
+    def test_every_wrong_formula_disagrees_where_it_is_seen(self):
+        self.assertEqual(set(SEEN_IN), set(WRONG))
+        tried = set()
+        for optimizer, tied, recipe in (("adamw", (), "bf16-fp32grad"), ("sgd", ("--tied",), "bf16")):
+            options = ("--optimizer", optimizer, "--recipe", recipe, "--clip", "0.01", *tied)
+            folder = self.proved(optimizer, *options, *LIVELY, "--stages", "zero2", steps=6)
+            config = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["config"]
+            for name, (_, shows) in WRONG.items():
+                if not shows(config):
+                    continue
+                with self.subTest(name=name, optimizer=optimizer):
+                    self.assertRegex(self.disagreement(folder, wrong(name)), SEEN_IN[name])
+                    tried.add(name)
+        self.assertEqual(tried, set(WRONG))
+
+    def test_a_number_that_was_changed_is_named(self):
+        folder = self.proved("changed", "--stages", "zero2", "--micro-batches", "2")
+        arrays = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["arrays"]
+        for kind in ("gradient", "averaged", "master", "param", "m", "v", "loss", "mean-loss", "norm"):
+            array = next(a for a in arrays if a["kind"] == kind and a["step"] == 1 and max(a["shape"], default=2) > 1)
+            with self.subTest(file=array["file"]):
+                path = folder / array["file"]
+                before = path.read_bytes()
+                values = np.load(path)
+                last = values.reshape(-1)[-1:]
+                last += last / 64 + 1e-3 if kind != "param" else 1
+                np.save(path, values)
+                line = self.disagreement(folder)
+                self.assertIn("zero2, step 1", line)
+                if array["tensor"]:
+                    self.assertIn(array["tensor"], line)
+                    element = (array["first"] or 0) + values.size - 1
+                    self.assertIn(f"element {element}:", line)
+                path.write_bytes(before)
+        oracle.check(folder)
+
+    def test_a_fault_of_the_program_is_found_by_the_oracle_too(self):
+        folder = self.folder / "fault"
+        done = dump(folder, "--stages", "zero2", "--inject", "double-average:step=1")
+        self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+        self.assertRegex(self.disagreement(folder), r"^zero2, step 1, average of embeddings\.token\.weight, element")
+
+    def test_what_is_missing_is_no_agreement(self):
+        folder = self.proved("missing", "--stages", "ddp", steps=1)
+        (folder / "ddp/step.0/m.head.weight.rank1.npy").unlink()
+        with self.assertRaisesRegex(oracle.Unreadable, "head.weight.rank1.npy: cannot be read"):
+            oracle.check(folder)
+        with self.assertRaisesRegex(oracle.Unreadable, "has no manifest.json"):
+            oracle.check(self.folder)
+
+    def test_the_command_line_ends_with_its_codes(self):
+        folder = self.proved("codes", "--stages", "ddp", steps=1)
+        for words, code, says in (([], 0, "agree"), (["--wrong", "average"], 7, "average of"), (None, 6, "manifest")):
+            command = [sys.executable, str(ROOT / "correctness/oracle.py"), str(folder), *(words or [])]
+            done = subprocess.run(command if words is not None else [*command[:2], str(self.folder)],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertEqual((done.stdout + done.stderr).count("\n"), 1)
+            self.assertIn(says, done.stdout + done.stderr)
+
+
+class OfBounds(unittest.TestCase):
+    config = {"layers": 2, "width": 12, "heads": 3, "tied": True, "micro_batch_size": 2, "sequence": 5,
+              "recipe": "fp32"}
+
+    def weights(self, scale):
+        random = np.random.default_rng(7)
+        w, shapes = 12, {"embeddings.token.weight": (11, 12), "embeddings.position.weight": (6, 12)}
+        for layer in range(2):
+            for name, out, into in (("qkv", 3 * w, w), ("out", w, w), ("up", 4 * w, w), ("down", w, 4 * w)):
+                shapes[f"block.{layer}.{name}.weight"], shapes[f"block.{layer}.{name}.bias"] = (out, into), (out,)
+            for name in ("norm1", "norm2"):
+                shapes[f"block.{layer}.{name}.weight"] = shapes[f"block.{layer}.{name}.bias"] = (w,)
+        shapes["head.norm.weight"] = shapes["head.norm.bias"] = (w,)
+        return {name: scale * random.standard_normal(shape) for name, shape in shapes.items()}
+
+    def test_gradients_by_hand_and_by_differentiation_are_one(self):
+        weights = self.weights(0.3)
+        inputs = np.array([[3, 10, 3, 0, 7], [7, 1, 2, 10, 3]])
+        targets = np.array([[10, 3, 0, 7, 2], [1, 2, 10, 3, 5]])
+        loss, gradients = Gpt(self.config, 6, Formulas()).loss_and_gradients(weights, inputs, targets)
+        gpt = ShakenGpt(self.config, Formulas())
+        loss_bound, bounds = gpt.loss_and_gradient_bounds(weights, inputs, targets)
+        shaken_loss, shaken = gpt.loss_and_gradients(weights, inputs, targets)
+        self.assertEqual(set(gradients), set(shaken))
+        self.assertLess(loss_bound, 1e-4 * loss)
+        self.assertLess(np.abs(shaken_loss.value - loss).max(), loss_bound)
+        for name, gradient in gradients.items():
+            # The runs lie around the derivative that was found without their formulas, …
+            deviation = shaken[name].value.mean(axis=0) - gradient
+            self.assertTrue(np.all(np.abs(deviation) < bounds[name] / 10), name)
+            # … and the bounds mean something: a wrong digit in the third place lies outside.
+            self.assertLess(bounds[name].max(), 2e-3 * np.abs(gradient).max(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
