@@ -20,6 +20,16 @@ function(zp_library layer)
   target_link_libraries(zp_${layer} PUBLIC zp_flags ${ARG_LIBRARIES})
 endfunction()
 
+# What nearly every test includes, parsed once. Tests that need MPI's header compile without it.
+function(zp_test_headers)
+  file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cpp "")
+  add_library(zp_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cpp)
+  target_compile_options(zp_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(zp_test_headers PRIVATE zp_flags fmt::fmt GTest::gtest)
+  target_precompile_headers(zp_test_headers PRIVATE <algorithm> <array> <functional> <memory> <span> <string>
+                            <variant> <vector> <gtest/gtest.h>)
+endfunction()
+
 # zp_test(name SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
 # test. With RANKS it runs once under mpirun with that many processes (its main() must initialise MPI).
 function(zp_test name)
@@ -30,6 +40,9 @@ function(zp_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  if(NOT TARGET zp_test_headers)
+    zp_test_headers()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   # What tests check is compiled with all optimisation; they themselves are compiled more than they are run.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -38,7 +51,8 @@ function(zp_test name)
     add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT})
   else()
-    target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} fmt::fmt GTest::gtest GTest::gtest_main)
+    target_precompile_headers(${name} REUSE_FROM zp_test_headers)
     include(GoogleTest)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
                          PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
