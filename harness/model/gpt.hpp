@@ -43,11 +43,12 @@ class Tensors {
       : unit_(unit), where_(where), first_(first) {}
   bool empty() const { return unit_.empty(); }
   View operator[](int tensor) const {
-    return empty() ? View() : unit_.part(where_.at(static_cast<size_t>(first_ + tensor)));
+    return empty() ? View()
+                   : unit_.part(where_.at(static_cast<size_t>(first_) + static_cast<size_t>(tensor)));
   }
   // Those of one block of several.
   Tensors of_block(int64_t block) const {
-    return {unit_, where_, first_ + static_cast<int>(block) * kBlockTensors};
+    return {unit_, where_, first_ + static_cast<int>(block * kBlockTensors)};
   }
 
  private:

@@ -61,7 +61,7 @@ std::vector<UnitSpec> frozen(std::vector<UnitSpec> units, const ModelConfig& con
     const auto unit = std::ranges::find(units, name, &UnitSpec::name);
     if (unit == units.end()) {
       std::string known;
-      for (const UnitSpec& each : units) known += (known.empty() ? "" : ", ") + each.name;
+      for (const UnitSpec& each : units) known.append(known.empty() ? "" : ", ").append(each.name);
       fail(Exit::usage,
            "model \"" + config.name + "\" has no unit \"" + name + "\" to freeze; there are " + known);
     }

@@ -265,8 +265,9 @@ std::vector<HashSum> tensors_of(const std::string& path, const Json& object, con
   const Json& json = field(path, object, name);
   std::vector<HashSum> hashes;
   hashes.reserve(tensors.size());
-  for (const std::string& tensor : tensors)
-    hashes.push_back(hash_of(path, field(path, json, tensor), name + " of " + tensor));
+  for (const std::string& tensor : tensors) {
+    hashes.push_back(hash_of(path, field(path, json, tensor), fmt::format("{} of {}", name, tensor)));
+  }
   if (json.size() != tensors.size()) refuse(path, "is damaged: " + name + " names tensors of no such model");
   return hashes;
 }
