@@ -55,16 +55,19 @@ std::vector<UnitSpec> units_of(const ModelConfig& config) {
   return config.architecture == Architecture::synthetic ? synthetic_units() : gpt_units(config);
 }
 
+[[noreturn]] void refuse_to_freeze(const std::string& name, const ModelConfig& config,
+                                   const std::vector<UnitSpec>& units) {
+  std::string known;
+  for (const UnitSpec& unit : units) known.append(known.empty() ? "" : ", ").append(unit.name);
+  fail(Exit::usage,
+       "model \"" + config.name + "\" has no unit \"" + name + "\" to freeze; there are " + known);
+}
+
 // Marks the units that the user froze.
 std::vector<UnitSpec> frozen(std::vector<UnitSpec> units, const ModelConfig& config) {
   for (const std::string& name : config.frozen) {
     const auto unit = std::ranges::find(units, name, &UnitSpec::name);
-    if (unit == units.end()) {
-      std::string known;
-      for (const UnitSpec& each : units) known.append(known.empty() ? "" : ", ").append(each.name);
-      fail(Exit::usage,
-           "model \"" + config.name + "\" has no unit \"" + name + "\" to freeze; there are " + known);
-    }
+    if (unit == units.end()) refuse_to_freeze(name, config, units);
     unit->frozen = true;
   }
   if (std::ranges::all_of(units, &UnitSpec::frozen)) {
