@@ -80,6 +80,8 @@ def compare(args, pair, micro_batch, recipe):
         "tokens_per_s": per_step / statistics.median(own),
         "ratio": statistics.median(t / o for t, o in zip(theirs, own)),
         "ratio_checked": statistics.median(t / c for t, c in zip(theirs, checked)),
+        "revision": subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True,
+                                   check=True).stdout.strip(),
         "load_average": os.getloadavg()[0],
         "cores": os.cpu_count(),
         "cpu": record["machine"]["cpu"],

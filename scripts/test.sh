@@ -104,7 +104,7 @@ tidy() {
 python_syntax() {
   python3 - <<'PYTHON'
 import pathlib
-for path in [*pathlib.Path("scripts").rglob("*.py"), *pathlib.Path("correctness").rglob("*.py")]:
+for path in [path for folder in ("scripts", "correctness", "bench") for path in pathlib.Path(folder).rglob("*.py")]:
     compile(path.read_text(encoding="utf-8"), str(path), "exec")
 PYTHON
 }

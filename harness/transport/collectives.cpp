@@ -12,8 +12,6 @@
 namespace zp::transport {
 namespace {
 
-constexpr std::chrono::microseconds kLongestSleep{500};
-
 class Collectives;
 
 // What a person is told about a collective.
@@ -163,7 +161,7 @@ class Collectives final : public Transport {
       abandon_all(Error(Exit::internal,
                         "a collective was in flight when an error passed: " + text_of(flight.caption())));
     }
-    Patience patience(timeout_s_, kLongestSleep);
+    Patience patience(timeout_s_, kLongestSleepInCollectives);
     while (!flight.complete() && !failure_) {
       if (progress()) {
         patience.restart();

@@ -12,8 +12,6 @@
 namespace zp::transport {
 namespace {
 
-constexpr std::chrono::microseconds kLongestSleep{500};
-
 class NativeTransport;
 
 // One collective under way.
@@ -135,7 +133,7 @@ class NativeTransport final : public Transport {
     if (std::uncaught_exceptions() > 0)
       abandon_all(
           Error(Exit::internal, "an error passed while a collective was under way: " + flight.text()));
-    Patience patience(timeout_s_, kLongestSleep);
+    Patience patience(timeout_s_, kLongestSleepInCollectives);
     while (!flight.complete() && !failure_) {
       if (progress()) {
         patience.restart();

@@ -14,6 +14,9 @@ inline Clock::duration seconds(double s) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
 }
 
+// Of a rank that waits in a collective: short beside the time that one takes.
+inline constexpr std::chrono::microseconds kLongestSleepInCollectives{500};
+
 class Patience {
  public:
   Patience(double timeout_s, Clock::duration longest_sleep)
