@@ -45,13 +45,18 @@ class Dump:
             raise Unreadable(f"{folder}: has no manifest.json that can be read ({error})") from error
         if manifest.get("schema") != "zeroproof/dump/1":
             raise Unreadable(f"{folder}/manifest.json: schema is {manifest.get('schema')}, not zeroproof/dump/1")
-        self.config, self.positions = manifest["config"], manifest["positions"]
-        self.tensors = {t["name"]: t for t in manifest["tensors"]}
-        self.trained = [t["name"] for t in manifest["tensors"] if not t["frozen"]]
-        self.arrays = collections.defaultdict(list)
-        for a in manifest["arrays"]:
-            self.arrays[a["stage"], a["step"], a["micro_batch"], a["kind"], a["tensor"]].append(a)
-        self.stages = list(dict.fromkeys(a["stage"] for a in manifest["arrays"]))
+        try:
+            self.config, self.positions = manifest["config"], manifest["positions"]
+            self.tensors = {t["name"]: t for t in manifest["tensors"]}
+            self.trained = [t["name"] for t in manifest["tensors"] if not t["frozen"]]
+            self.arrays = collections.defaultdict(list)
+            for a in manifest["arrays"]:
+                self.arrays[a["stage"], a["step"], a["micro_batch"], a["kind"], a["tensor"]].append(a)
+            self.stages = list(dict.fromkeys(a["stage"] for a in manifest["arrays"]))
+        except KeyError as error:
+            raise Unreadable(f"{folder}/manifest.json: lacks {error}") from error
+        if not self.stages:
+            raise Unreadable(f"{folder}/manifest.json: names no array")
 
     def steps(self, stage):
         return sorted({k[1] for k in self.arrays if k[0] == stage and k[1] is not None})
@@ -124,6 +129,8 @@ class Oracle:
                 averages = self._check_averages(stage, step, where)
                 norm = self._check_norm(stage, step, where, averages)
                 self._check_update(stage, step, before, where, averages, norm)
+            if steps != list(range(self.config["steps"])):
+                raise Unreadable(f"{stage}: the manifest names steps {steps} of {self.config['steps']} from 0")
         return self
 
     def _check_start(self, stage):
