@@ -61,7 +61,7 @@ class Promises(unittest.TestCase):
     def test_the_table_of_ratios_is_what_the_records_say(self):
         done = run([sys.executable, str(ROOT / "bench" / "record.py"), "--table"])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(len(done.stdout.splitlines()), 10, "results/ has records of the benchmarks")
+        self.assertGreater(len(done.stdout.splitlines()), 2, "results/ has records of benchmarks")
         self.assertIn(done.stdout, README)
 
     def test_the_example_commands_end_as_described(self):
