@@ -1,10 +1,13 @@
 # Flags and helpers that every target shares.
 
-# The arithmetic contract forbids contraction and fast-math; the flag is part of every target.
+# The arithmetic contract forbids contraction and fast-math; the flag is part of every target. Nearly all take zp_flags:
+# sanitizers are in it.
+add_library(zp_plain_flags INTERFACE)
+target_include_directories(zp_plain_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(zp_plain_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
+target_link_libraries(zp_plain_flags INTERFACE Threads::Threads)
 add_library(zp_flags INTERFACE)
-target_include_directories(zp_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(zp_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
-target_link_libraries(zp_flags INTERFACE Threads::Threads)
+target_link_libraries(zp_flags INTERFACE zp_plain_flags)
 if(ZP_SANITIZE)
   target_compile_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE})

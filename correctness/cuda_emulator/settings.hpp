@@ -1,0 +1,44 @@
+// How the emulated CUDA runtime behaves: which schedule, which seed, how many devices of what size. Read once
+// from the environment; a test may set it anew while no stream exists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zp::emulated {
+
+enum class Schedule {
+  free_running,  // streams run as the system lets them, with seeded delays: not to be repeated exactly
+  serial,        // one operation at a time, chosen by a seed: the same seed gives the same run
+};
+
+// The name in brackets is the environment variable, after ZP_EMULATED_CUDA_.
+struct Settings {
+  Schedule schedule = Schedule::free_running;  // [SCHEDULE] free, serial
+  std::uint64_t seed = 1;                      // [SEED] 0: threads, blocks and waits in their natural order
+  int devices = 1;                             // [DEVICES]
+  std::size_t memory_bytes = std::size_t{1} << 30;  // [MEMORY_MB] of each device
+  int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
+  int deadline_s = 120;  // [DEADLINE_S] a host wait in which nothing moves ends the process
+  int race_check = 0;    // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer
+};
+
+const Settings& settings();
+
+// Waits until the streams that were destroyed have ended. Ends the process where others are left.
+void configure(const Settings& settings);
+
+// What happened since the process began, or since configure().
+struct Counts {
+  std::uint64_t operations = 0;  // finished, over all streams
+  std::uint64_t takeovers = 0;   // serial: operations run for a host thread that waited outside CUDA
+};
+Counts counts();
+
+// The most memory of `device` that was ever in use.
+std::size_t peak_bytes(int device);
+
+// What a process that breaks a rule of CUDA ends with, after saying which.
+constexpr int kFaultExit = 86;
+
+}  // namespace zp::emulated
