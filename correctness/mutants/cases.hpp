@@ -17,6 +17,13 @@ struct Case {
   std::string says;         // a word of the first refuted claim's evidence
 };
 
+// A mutant that ends on every rank with the same error, before any claim can be judged.
+struct Ending {
+  Trial mutant;
+  Exit exit;
+  std::vector<std::string> says;  // the first of them wherever it happens, the others as it is written here
+};
+
 inline constexpr int kLastUnit = 4;  // of model `tiny`: embeddings, three blocks, head
 
 // The call as one kernel's, or null.
@@ -29,6 +36,7 @@ std::vector<Case> gradient_mutants();
 std::vector<Case> traffic_mutants();
 std::vector<Case> holding_mutants();
 std::vector<Case> shape_mutants();
+std::vector<Ending> ending_mutants();
 
 inline std::vector<Case> all_mutants() {
   std::vector<Case> all = gradient_mutants();

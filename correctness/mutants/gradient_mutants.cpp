@@ -11,6 +11,28 @@
 namespace zp::mutants {
 namespace {
 
+// Divides by N instead of M.
+std::function<Faults(int)> averages_over_ranks_only() {
+  return [](int) {
+    const auto ranks = std::make_shared<float>(1.0F);
+    Faults faults;
+    faults.transport = [ranks](Transport& inner) {
+      *ranks = static_cast<float>(inner.world());
+      return std::make_unique<WrongTransport>(inner);
+    };
+    faults.kernels = [ranks](kernels::Table& inner) {
+      return std::make_unique<WrongTable>(inner, [ranks](kernels::Table& table, const kernels::Call& call) {
+        const auto* fold = as<kernels::Fold>(call);
+        if (fold == nullptr || fold->divisor == 1.0F) return table.run(call);
+        kernels::Fold other = *fold;
+        other.divisor = *ranks;
+        table.run(other);
+      });
+    };
+    return faults;
+  };
+}
+
 // ---- Gradients: the classes of wrong averaging, lost and doubled contributions
 
 Case averaged_twice() {
@@ -41,14 +63,7 @@ Case not_averaged() {
 
 Case averaged_over_ranks_only() {
   Trial m{.name = "AveragedOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
-  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
-    if (const auto* fold = as<kernels::Fold>(call); fold && fold->divisor == 9.0F) {
-      kernels::Fold other = *fold;
-      other.divisor = 3.0F;
-      return table.run(other);
-    }
-    table.run(call);
-  });
+  m.faults = averages_over_ranks_only();
   return {m, {Claim::bits}, "grad"};
 }
 
@@ -232,13 +247,7 @@ Case bf16_copy_not_refreshed() {
 Case sgd_averages_over_ranks_only() {
   Trial m{.name = "SgdAveragesOverRanksOnly", .stage = "zero1", .world = 3, .micro_batches = 9};
   m.optimizer = Method::sgd;
-  m.faults = computes([](kernels::Table& table, const kernels::Call& call) {
-    const auto* fold = as<kernels::Fold>(call);
-    if (fold == nullptr || fold->divisor != 9.0F) return table.run(call);
-    kernels::Fold other = *fold;
-    other.divisor = 3.0F;
-    table.run(other);
-  });
+  m.faults = averages_over_ranks_only();
   return {m, {Claim::bits}, "grad"};
 }
 

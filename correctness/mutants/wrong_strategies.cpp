@@ -28,6 +28,7 @@ class OpenZero2 : public Strategy {
   void after_forward(int) override {}
   void before_backward(int unit) override { locals_.acquire(unit); }
   void after_backward(int unit) override {
+    if (rig_.layout.unit(unit).frozen) return;
     reductions_.reduce_scatter(unit, locals_.whole(unit), sums_.target(unit), sums_.place_divisor());
   }
   View params(int unit) override { return params_.all(unit); }
@@ -37,7 +38,7 @@ class OpenZero2 : public Strategy {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       update(unit);
       gather(unit);
     }
@@ -83,7 +84,7 @@ class GathersTooEarly final : public OpenZero2 {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       gather(unit);
       update(unit);
     }
@@ -96,7 +97,7 @@ class CountsStepsPerUnit final : public OpenZero2 {
   using OpenZero2::OpenZero2;
   double step() override {
     const double norm = norm_(sums_.sum());
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
+    for (const int unit : rig_.layout.trained()) {
       optimizer_.begin_step(norm);
       update(unit);
       gather(unit);
@@ -111,8 +112,8 @@ class SkipsLastUnit final : public OpenZero2 {
   double step() override {
     const double norm = norm_(sums_.sum());
     optimizer_.begin_step(norm);
-    for (int unit = 0; unit < rig_.layout.unit_count(); ++unit) {
-      if (unit + 1 < rig_.layout.unit_count()) update(unit);
+    for (const int unit : rig_.layout.trained()) {
+      if (unit != rig_.layout.trained().back()) update(unit);
       gather(unit);
     }
     return norm;
@@ -263,6 +264,7 @@ class FoldsMicroSteps final : public Strategy {
 
 }  // namespace
 
+std::unique_ptr<Strategy> open_zero2(Rig& rig) { return std::make_unique<OpenZero2>(rig); }
 std::unique_ptr<Strategy> folds_micro_steps(Rig& rig) { return std::make_unique<FoldsMicroSteps>(rig); }
 std::unique_ptr<Strategy> gathers_too_early(Rig& rig) { return std::make_unique<GathersTooEarly>(rig); }
 std::unique_ptr<Strategy> counts_steps_per_unit(Rig& rig) {

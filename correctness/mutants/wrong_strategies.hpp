@@ -21,4 +21,7 @@ std::unique_ptr<Strategy> leaks_a_little(Rig& rig);
 std::unique_ptr<Strategy> takes_other_micro_batches(Rig& rig);
 std::unique_ptr<Strategy> folds_micro_steps(Rig& rig);
 
+// What most of these are made of: zero2, right.
+std::unique_ptr<Strategy> open_zero2(Rig& rig);
+
 }  // namespace zp::mutants

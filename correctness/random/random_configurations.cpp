@@ -1,5 +1,6 @@
 // Random configurations hold their claims, every mutant is found by them, and what fails is shown at its
-// simplest. As a test a hundred of them; by hand, with --seed S --count K, as many as one likes.
+// simplest. As a test a hundred of them; by hand, with --seed S --count K, as many as one likes, and with
+// --mutants the draws until each mutant is found.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "correctness/mutants/cases.hpp"
+#include "correctness/mutants/wrong_strategies.hpp"
+#include "correctness/random/hunt.hpp"
 #include "correctness/random/search.hpp"
 #include "harness/report/progress.hpp"
 #include "harness/suite/number_text.hpp"
@@ -18,12 +21,12 @@ namespace zp::drawn {
 namespace {
 
 using mutants::Case;
-using mutants::Outcome;
 using mutants::Trial;
 
 constexpr uint64_t kSeed = 1;
 constexpr int kTested = 100;
 constexpr int kParts = 5;  // tests run beside each other
+constexpr int64_t kMostDraws = 200;
 
 // ---- What is drawn
 
@@ -57,50 +60,24 @@ TEST_P(Tested, HoldsItsClaims) {
 
 INSTANTIATE_TEST_SUITE_P(RandomConfigurations, Tested, testing::Range(0, kParts));
 
-// What a mutant is written for; all else is drawn. It names units of a model of three blocks.
-Configuration made_for(const Trial& mutant) {
-  const Trial usual;
-  Configuration pinned{{"--stages", mutant.stage},
-                       {"layers", mutant.model == "synthetic" ? "0" : "3"},
-                       {"--tied", mutant.tied ? "yes" : ""},
-                       {"--unit-blocks", ""},
-                       {"--steps", std::to_string(mutant.steps)},
-                       {"--freeze", fmt::format("{}", fmt::join(mutant.frozen, ","))}};
-  const auto pin = [&](bool unusual, const std::string& axis, const std::string& value) {
-    if (unusual) pinned[axis] = value;
-  };
-  const bool placed = !mutant.node_of.empty();
-  pin(mutant.world != usual.world || placed, "--ranks", std::to_string(mutant.world));
-  pin(placed, "--ranks-per-node", "");
-  pin(mutant.micro_batches != 0, "micro-steps", std::to_string(mutant.micro_batches / mutant.world));
-  pin(mutant.recipe != usual.recipe, "--recipe", mutant.recipe);
-  pin(mutant.wire != usual.wire, "--wire", "i64");
-  pin(mutant.optimizer != usual.optimizer, "--optimizer", std::string(name_of(mutant.optimizer)));
-  pin(mutant.accumulate != usual.accumulate, "--accumulate", std::string(name_of(mutant.accumulate)));
-  pin(mutant.algorithm.has_value(), "--algorithm",
-      std::string(name_of(mutant.algorithm.value_or(Algorithm::direct))));
-  pin(mutant.clip != usual.clip, "--clip", fmt::format("{}", mutant.clip));
-  pin(mutant.keep != usual.keep, "--keep", std::to_string(mutant.keep));
-  pin(mutant.schedule.prefetch != 0, "--prefetch", std::to_string(mutant.schedule.prefetch));
-  return pinned;
-}
-
-class EveryMutant : public testing::TestWithParam<Case> {};
+class EveryMutant : public testing::TestWithParam<Hunted> {};
 
 TEST_P(EveryMutant, IsFoundByRandomConfigurations) {
-  constexpr uint64_t kMost = 16;
-  const auto& [mutant, refuted, says] = GetParam();
-  for (uint64_t i = 0; i < kMost; ++i) {
-    const Outcome outcome = try_out(draw(kSeed, i, made_for(mutant)), mutant);
-    for (const Claim claim : outcome.refuted()) {
-      if (refuted.contains(claim)) return;
-    }
-  }
-  ADD_FAILURE() << "no alarm in " << kMost << " configurations";
+  const int64_t draws = draws_until_found(GetParam(), kSeed, kMostDraws);
+  EXPECT_GT(draws, 0) << "in none of " << kMostDraws << " configurations";
+  RecordProperty("draws", static_cast<int>(draws));
 }
 
-INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, testing::ValuesIn(mutants::all_mutants()),
+INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, testing::ValuesIn(hunted()),
                          [](const auto& info) { return info.param.mutant.name; });
+
+// The control: the pieces of which wrong strategies are made are right. What stages do is tried above.
+TEST(Mutants, AreNotFoundWhereThereIsNone) {
+  Hunted right{.mutant = {}, .is_found = alarm};
+  right.mutant.stage = "zero2";
+  right.mutant.make = mutants::open_zero2;
+  EXPECT_EQ(draws_until_found(right, kSeed, 10), 0);
+}
 
 // ---- How a failure is shown
 
@@ -137,26 +114,31 @@ TEST(RandomConfigurations, ShowWhatAMutantNeedsAndWhatIsRefuted) {
 struct Asked {
   uint64_t seed = kSeed;
   int64_t count = 1000;
+  bool mutants = false;
 };
 
 Asked asked_for(const std::vector<std::string>& args) {
   constexpr int64_t kMost = 1'000'000'000;
   Asked asked;
-  for (size_t i = 0; i < args.size(); i += 2) {
-    const std::string value = i + 1 < args.size() ? args[i + 1] : "";
-    if (args[i] == "--seed") {
-      asked.seed = seed_number(args[i], value);
-    } else if (args[i] == "--count") {
-      asked.count = whole_number(args[i], value, 1, kMost);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--mutants") {
+      asked.mutants = true;
+      continue;
+    }
+    const std::string& option = args[i];
+    const std::string value = i + 1 < args.size() ? args[++i] : "";
+    if (option == "--seed") {
+      asked.seed = seed_number(option, value);
+    } else if (option == "--count") {
+      asked.count = whole_number(option, value, 1, kMost);
     } else {
-      fail(Exit::usage, "'" + args[i] + "' is no option; there are --seed and --count");
+      fail(Exit::usage, "'" + option + "' is no option; there are --seed, --count and --mutants");
     }
   }
   return asked;
 }
 
-int by_hand(const Asked& asked) {
-  const auto start = std::chrono::steady_clock::now();
+int64_t try_configurations(const Asked& asked) {
   Progress progress;
   int64_t alarms = 0;
   for (int64_t i = 0; i < asked.count; ++i) {
@@ -169,10 +151,32 @@ int by_hand(const Asked& asked) {
     std::fflush(stdout);
   }
   progress.clear();
+  fmt::print("{} configurations of seed {}: {} proved, {} alarms", asked.count, asked.seed,
+             asked.count - alarms, alarms);
+  return alarms;
+}
+
+int64_t hunt_mutants(const Asked& asked) {
+  int64_t drawn = 0, missed = 0;
+  const std::vector<Hunted> all = hunted();
+  for (const Hunted& each : all) {
+    const int64_t draws = draws_until_found(each, asked.seed, asked.count);
+    drawn += draws > 0 ? draws : asked.count;
+    if (draws == 0) ++missed;
+    fmt::print("{:>6}  {}\n", draws > 0 ? std::to_string(draws) : "none", each.mutant.name);
+    std::fflush(stdout);
+  }
+  fmt::print("{} mutants, seed {}: {} found, {} missed, {} configurations", all.size(), asked.seed,
+             static_cast<int64_t>(all.size()) - missed, missed, drawn);
+  return missed;
+}
+
+int by_hand(const Asked& asked) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t failures = asked.mutants ? hunt_mutants(asked) : try_configurations(asked);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  fmt::print("{} configurations of seed {}: {} proved, {} alarms, {:.1f} s\n", asked.count, asked.seed,
-             asked.count - alarms, alarms, took.count());
-  return static_cast<int>(alarms == 0 ? Exit::pass : Exit::bits);
+  fmt::print(", {:.1f} s\n", took.count());
+  return static_cast<int>(failures == 0 ? Exit::pass : Exit::bits);
 }
 
 }  // namespace
