@@ -152,6 +152,15 @@ TEST_F(Executable, ProvesEveryStageAndLeavesRecordsThatKeepToTheirSchema) {
   EXPECT_EQ(again.code, 6) << "a record is never overwritten silently";
 }
 
+TEST_F(Executable, RefusesAModelFileThatIsNestedWithoutEnd) {
+  const std::string deep(200'000, '['), closed(200'000, ']');
+  std::ofstream(file("config.json")) << R"({"model_type": "gpt2", "n_layer": )" << deep << closed << "}";
+  const Outcome bad = shell("ZP plan --ranks 2 --model " + file("config.json"));
+  EXPECT_EQ(bad.code, 6) << bad.err;
+  EXPECT_EQ(lines_in(bad.err), 1) << bad.err;
+  EXPECT_NE(bad.err.find("is nested more than 16 deep"), std::string::npos) << bad.err;
+}
+
 // A config.json of GPT-2 and 999 tokens below `most`, made from a fixed seed.
 constexpr const char* kMakeFiles =
     "import json,random,struct,sys; r=random.Random(1); most,config,tokens=sys.argv[1:]; "

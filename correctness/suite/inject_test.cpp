@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "correctness/mutants/trial.hpp"
 
 namespace zp {
@@ -26,12 +28,28 @@ TEST(Injection, ReadsKindAndKeys) {
   EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5", 4).rank, -1);
   EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5", 4).micro_batch, 5);
   EXPECT_EQ(parse_injection("flip-gradient:micro-batch=5,rank=0", 4).rank, 0);
+  EXPECT_EQ(parse_injection("extra-compute", 4).rank, 3);
+}
+
+// A bitflip that names a micro-batch is a flip-gradient, whatever the order of its keys.
+TEST(Injection, ABitflipOfAMicroBatchIsAFlippedGradient) {
+  for (const char* keys : {"micro-batch=5", "step=1,micro-batch=5,bit=3", "micro-batch=0,rank=2",
+                           "rank=2,unit=1,micro-batch=7,stage=ddp"}) {
+    const Injection flip = parse_injection(std::string("flip-gradient:") + keys, 4);
+    const Injection same = parse_injection(std::string("bitflip:") + keys, 4);
+    EXPECT_EQ(same.kind, FaultKind::flip_gradient) << keys;
+    EXPECT_EQ(same.text, std::string("bitflip:") + keys) << "as given";
+    EXPECT_EQ(std::tie(same.stage, same.step, same.rank, same.unit, same.bit, same.micro_batch),
+              std::tie(flip.stage, flip.step, flip.rank, flip.unit, flip.bit, flip.micro_batch))
+        << keys;
+  }
+  EXPECT_EQ(parse_injection("bitflip:bit=3", 4).kind, FaultKind::bitflip);
 }
 
 TEST(Injection, RefusesWhatItDoesNotKnow) {
   for (const char* text :
        {"flip", "bitflip:step", "bitflip:step=", "bitflip:step=x", "bitflip:rank=4", "bitflip:colour=1",
-        "extra-message:bit=3", "bitflip:step=-1", "bitflip:micro-batch=1"}) {
+        "extra-message:bit=3", "bitflip:step=-1", "extra-compute:micro-batch=1"}) {
     try {
       parse_injection(text, 4);
       ADD_FAILURE() << text << " was taken";

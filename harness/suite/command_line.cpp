@@ -56,7 +56,7 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--golden", "FILE", "judges bits by this file; no reference is run"},
     OptionRow{"--write-golden", "FILE", "writes such a file, where no claim is refuted"},
     OptionRow{"--dump", "DIR", "every stage's numbers, for NumPy (results/dump.md)"},
-    OptionRow{"--inject", "KIND:K=V,..", "a fault to be refuted; may be repeated"},
+    OptionRow{"--inject", "KIND:K=V,..", "a fault; K: step, rank, stage, unit, bit, micro-batch; repeatable"},
 };
 
 constexpr std::array kPlanOptions{

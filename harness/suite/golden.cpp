@@ -5,12 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,7 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Names = std::vector<std::string>;
 
-constexpr const char* kSchema = "zeroproof/golden/1";
 constexpr int kMostSteps = 1'000'000;
 constexpr int kMostMicroBatches = 65'536;
 
@@ -37,10 +31,6 @@ constexpr std::array kKinds{
     KindRow{"second_moments", &ReferenceStep::v},
 };
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  fail(Exit::usage, "--golden " + path + ": " + why);
-}
-
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string shown(const Json& json) {
@@ -51,13 +41,6 @@ std::string shown(const Json& json) {
 
 // ---- Hashes and bits as text
 
-bool is_hash(const Json& json) {
-  constexpr size_t kDigits = 32;
-  if (!json.is_string()) return false;
-  const auto& text = json.get_ref<const std::string&>();
-  return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 uint64_t from_hex(std::string_view digits) {
   uint64_t value = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
@@ -65,25 +48,6 @@ uint64_t from_hex(std::string_view digits) {
 }
 
 std::string text_of_bits(uint64_t bits) { return fmt::format("{:#018x}", bits); }
-
-std::string digest_of(const std::string& text) {
-  HashSum sum;
-  for (size_t i = 0; i < text.size(); ++i) sum += hash_element(i, static_cast<unsigned char>(text[i]));
-  return to_string(sum);
-}
-
-void forget_hashes(Json& json) {
-  if (is_hash(json)) json = "";
-  if (!json.is_structured()) return;
-  for (Json& child : json) forget_hashes(child);
-}
-
-// Over everything but the hashes: a hash that differs refutes bits, whatever else differs is damage.
-std::string checksum_of(Json json) {
-  json.erase("checksum");
-  forget_hashes(json);
-  return digest_of(dumped(json));
-}
 
 // ---- What a job says of itself
 
@@ -188,7 +152,8 @@ Json step_json(const Names& names, const ReferenceStep& step) {
 // ---- Reading
 
 const Json& field(const std::string& path, const Json& object, const std::string& name) {
-  if (!object.is_object() || !object.contains(name)) refuse(path, "is damaged: it lacks the field " + name);
+  if (!object.is_object() || !object.contains(name))
+    refuse_golden(path, "is damaged: it lacks the field " + name);
   return object.at(name);
 }
 
@@ -196,8 +161,8 @@ int whole(const std::string& path, const Json& object, const std::string& name, 
   const Json& json = field(path, object, name);
   const int64_t value = json.is_number_integer() ? json.get<int64_t>() : 0;
   if (value < 1 || value > most) {
-    refuse(path, fmt::format("is damaged: {} is {}, and must be a whole number from 1 to {}", name,
-                             shown(json), most));
+    refuse_golden(path, fmt::format("is damaged: {} is {}, and must be a whole number from 1 to {}", name,
+                                    shown(json), most));
   }
   return static_cast<int>(value);
 }
@@ -205,20 +170,46 @@ int whole(const std::string& path, const Json& object, const std::string& name, 
 const Json& list(const std::string& path, const Json& object, const std::string& name, size_t count) {
   const Json& json = field(path, object, name);
   if (!json.is_array() || json.size() != count) {
-    refuse(path, fmt::format("is damaged: {} must be a list of {}", name, count));
+    refuse_golden(path, fmt::format("is damaged: {} must be a list of {}", name, count));
   }
   return json;
 }
 
-Json parsed(const std::string& path, const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded())
-    refuse(path, "is no JSON, or was cut off; verify --write-golden writes such files");
-  if (!json.is_object() || !json.contains("schema")) refuse(path, "is no golden file: it names no schema");
-  if (json["schema"] != Json(kSchema)) {
-    refuse(path, fmt::format("schema is {} in the file; this version reads \"{}\"", shown(json["schema"]),
-                             kSchema));
+Names keys_of(const Json& object) {
+  Names keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+// Every one of `names` is in `object`, and nothing else is.
+void exactly(const std::string& path, const Json& object, const std::string& prefix, const Names& names) {
+  for (const std::string& name : names) field(path, object, name);
+  for (const std::string& key : keys_of(object)) {
+    if (std::ranges::find(names, key) == names.end())
+      refuse_golden(path,
+                    fmt::format("has the field {}, which this version does not know", shown(prefix + key)));
   }
+}
+
+// Of a text whose seal holds. What is nested too deeply ends here, before anything that follows it down.
+Json parsed(const std::string& path, const std::string& text) {
+  constexpr int kDeepest = 6;  // the file, references, one of them, its steps, one of them, its tensors
+  const auto within = [&](int depth, Json::parse_event_t event, const Json&) {
+    using Event = Json::parse_event_t;
+    if ((event == Event::object_start || event == Event::array_start) && depth >= kDeepest)
+      refuse_golden(path, fmt::format("is damaged: it is nested more than {} deep", kDeepest));
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(text, within);
+  } catch (const Json::exception&) {
+    refuse_golden(path, "is damaged: it is no JSON, or a number in it is out of range");
+  }
+  if (json.dump(1) + "\n" != text)
+    refuse_golden(path, "is damaged: a field is there twice, or a number in a form that is never written");
+  exactly(path, json, "",
+          {"schema", "version", "config", "layout", "steps", "references", "hashes_checksum", "checksum"});
   return json;
 }
 
@@ -227,26 +218,24 @@ void agree(const std::string& path, const std::string& prefix, const Json& their
   for (const auto& [key, value] : mine.items()) {
     const std::string name = prefix + key;
     const Json& other = field(path, theirs, key);
-    if (value.is_object() && other.is_object()) {
+    if (value.is_object()) {
       agree(path, name + ".", other, value);
-    } else if (other != value) {
-      refuse(path, fmt::format("{} is {} in the file and {} in this run", name, shown(other), shown(value)));
+    } else if (dumped(other) != dumped(value)) {
+      refuse_golden(path,
+                    fmt::format("{} is {} in the file and {} in this run", name, shown(other), shown(value)));
     }
   }
-  for (const auto& [key, value] : theirs.items()) {
-    if (!mine.contains(key)) {
-      refuse(path,
-             fmt::format("{}{} is {} in the file; this run has no such field", prefix, key, shown(value)));
-    }
-  }
+  exactly(path, theirs, prefix, keys_of(mine));
 }
 
 HashSum hash_of(const std::string& path, const Json& json, const std::string& name) {
-  if (!is_hash(json)) {
-    refuse(path, fmt::format("is damaged: {} is {}, and must be 32 hexadecimal digits", name, shown(json)));
+  const std::string digits = json.is_string() ? json.get<std::string>() : "";
+  if (!is_hash(digits)) {
+    refuse_golden(path,
+                  fmt::format("is damaged: {} is {}, and must be 32 hexadecimal digits", name, shown(json)));
   }
-  const std::string_view digits = json.get_ref<const std::string&>();
-  return {.low = from_hex(digits.substr(16)), .high = from_hex(digits.substr(0, 16)), .finite = true};
+  const std::string_view both = digits;
+  return {.low = from_hex(both.substr(16)), .high = from_hex(both.substr(0, 16)), .finite = true};
 }
 
 uint64_t bits_of(const std::string& path, const Json& object, const std::string& name) {
@@ -254,8 +243,8 @@ uint64_t bits_of(const std::string& path, const Json& object, const std::string&
   const std::string text = json.is_string() ? json.get<std::string>() : "";
   const uint64_t bits = text.starts_with("0x") ? from_hex(std::string_view(text).substr(2)) : 0;
   if (text != text_of_bits(bits)) {
-    refuse(path,
-           fmt::format("is damaged: {} is {}, and must be 0x and 16 hexadecimal digits", name, shown(json)));
+    refuse_golden(path, fmt::format("is damaged: {} is {}, and must be 0x and 16 hexadecimal digits", name,
+                                    shown(json)));
   }
   return bits;
 }
@@ -263,38 +252,60 @@ uint64_t bits_of(const std::string& path, const Json& object, const std::string&
 std::vector<HashSum> tensors_of(const std::string& path, const Json& object, const std::string& name,
                                 const Names& tensors) {
   const Json& json = field(path, object, name);
+  exactly(path, json, name + ".", tensors);
   std::vector<HashSum> hashes;
   hashes.reserve(tensors.size());
-  for (const std::string& tensor : tensors) {
-    hashes.push_back(hash_of(path, field(path, json, tensor), fmt::format("{} of {}", name, tensor)));
-  }
-  if (json.size() != tensors.size()) refuse(path, "is damaged: " + name + " names tensors of no such model");
+  for (const std::string& tensor : tensors)
+    hashes.push_back(hash_of(path, json.at(tensor), fmt::format("{} of {}", name, tensor)));
   return hashes;
 }
 
-ReferenceStep step_of(const std::string& path, const Json& json, const Job& job, const Names& names) {
+ReferenceStep step_of(const std::string& path, const Json& json, const Job& job, const Names& tensors) {
+  Names names{"loss", "norm", "hash", "micro_batches"};
+  for (const KindRow& kind : kKinds) names.emplace_back(kind.name);
+  exactly(path, json, "steps.", names);
   ReferenceStep step;
   step.loss_bits = bits_of(path, json, "loss");
   step.norm_bits = bits_of(path, json, "norm");
-  step.state = hash_of(path, field(path, json, "hash"), "hash");
+  step.state = hash_of(path, json.at("hash"), "hash");
   const auto count = static_cast<size_t>(job.training.batching.micro_batches);
   for (const Json& hash : list(path, json, "micro_batches", count))
     step.micro_batch_grads.push_back(hash_of(path, hash, "a micro-batch's gradient"));
-  for (const KindRow& kind : kKinds) step.*kind.hashes = tensors_of(path, json, kind.name, names);
+  for (const KindRow& kind : kKinds) step.*kind.hashes = tensors_of(path, json, kind.name, tensors);
   return step;
 }
 
-// The job's steps, which may be fewer than the file's.
+// All steps are read, and the job's are kept, which may be fewer.
 std::vector<ReferenceStep> steps_of(const GoldenFile& file, const Json& reference, const Job& job) {
-  const Names names = tensor_names(job);
-  const Json& all = list(file.path, reference, "steps", static_cast<size_t>(file.steps));
-  std::vector<HashSum> before = tensors_of(file.path, reference, "initial_parameters", names);
+  const Names tensors = tensor_names(job);
+  std::vector<HashSum> before = tensors_of(file.path, reference, "initial_parameters", tensors);
   std::vector<ReferenceStep> steps;
-  for (int i = 0; i < job.steps; ++i) {
-    steps.push_back(step_of(file.path, all[static_cast<size_t>(i)], job, names));
+  for (const Json& step : list(file.path, reference, "steps", static_cast<size_t>(file.steps))) {
+    steps.push_back(step_of(file.path, step, job, tensors));
     steps.back().params_before = std::exchange(before, steps.back().params);
   }
+  steps.resize(static_cast<size_t>(job.steps));
   return steps;
+}
+
+struct FileReference {
+  Json arithmetic;
+  std::vector<ReferenceStep> steps;
+};
+
+// All that the file has, whether the job needs them or not.
+std::vector<FileReference> references_of(const GoldenFile& file, const Json& json, const Job& job) {
+  exactly(file.path, json.at("layout"), "layout.", keys_of(layout_json(job)));
+  const Json& all = json.at("references");
+  if (!all.is_array() || all.empty()) refuse_golden(file.path, "is damaged: references must be a list");
+  std::vector<FileReference> references;
+  for (const Json& reference : all) {
+    exactly(file.path, reference, "references.", {"arithmetic", "initial_parameters", "steps"});
+    const Json& arithmetic = reference.at("arithmetic");
+    exactly(file.path, arithmetic, "arithmetic.", keys_of(arithmetic_json({})));
+    references.push_back({.arithmetic = arithmetic, .steps = steps_of(file, reference, job)});
+  }
+  return references;
 }
 
 // No reference of the file adds gradients as this stage of the job does.
@@ -302,31 +313,24 @@ std::vector<ReferenceStep> steps_of(const GoldenFile& file, const Json& referenc
                                 const StageRow& row) {
   const Json mine = layout_json(job);
   for (const char* name : {"ranks", "algorithm", "accumulate", "stages"}) {
-    const Json& other = field(path, theirs, name);
+    const Json& other = theirs.at(name);
     if (other == mine[name]) continue;
-    refuse(path,
-           fmt::format("{} is {} in the file and {} in this run, and the bits of stage {} belong to the "
-                       "layout",
-                       name, shown(other), shown(mine[name]), row.name()));
+    refuse_golden(
+        path, fmt::format("{} is {} in the file and {} in this run, and the bits of stage {} belong to the "
+                          "layout",
+                          name, shown(other), shown(mine[name]), row.name()));
   }
-  refuse(path, fmt::format("is damaged: it has no reference for stage {}", row.name()));
+  refuse_golden(path, fmt::format("is damaged: it has no reference for stage {}", row.name()));
 }
 
 }  // namespace
 
 GoldenFile open_golden(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) refuse(path, "there is no such file");
-  if (!fs::is_regular_file(status)) refuse(path, "is no regular file");
   GoldenFile file;
   file.path = path;
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  file.text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad()) refuse(path, errno != 0 ? std::strerror(errno) : "cannot be read");
+  file.text = read_golden_text(path);
   file.digest = digest_of(file.text);
+  file.hashes = check_seal(path, file.text);
   const Json json = parsed(path, file.text);
   file.steps = whole(path, json, "steps", kMostSteps);
   file.micro_batches = whole(path, field(path, json, "config"), "micro_batches", kMostMicroBatches);
@@ -335,26 +339,22 @@ GoldenFile open_golden(const std::string& path) {
 
 std::vector<ReferenceRun> golden_references(const GoldenFile& file, const Job& job) {
   const Json json = parsed(file.path, file.text);
-  agree(file.path, "", field(file.path, json, "config"), config_json(job));
-  if (field(file.path, json, "checksum") != checksum_of(json)) {
-    refuse(file.path, "is damaged: its checksum, over everything but the hashes, does not hold");
-  }
+  agree(file.path, "", json.at("config"), config_json(job));
   if (job.steps > file.steps) {
-    refuse(file.path, fmt::format("steps is {} in the file and {} in this run; it judges at most its own",
-                                  file.steps, job.steps));
+    refuse_golden(file.path,
+                  fmt::format("steps is {} in the file and {} in this run; it judges at most its own",
+                              file.steps, job.steps));
   }
-  const Json& references = field(file.path, json, "references");
+  const std::vector<FileReference> references = references_of(file, json, job);
   std::vector<ReferenceRun> runs;
   for (const StageRow* row : job.rows) {
     const Arithmetic arithmetic = job.arithmetic_of(*row);
     if (std::ranges::find(runs, arithmetic, &ReferenceRun::arithmetic) != runs.end()) continue;
     const Json wanted = arithmetic_json(arithmetic);
-    const Json* found = nullptr;
-    for (const Json& reference : references) {
-      if (found == nullptr && field(file.path, reference, "arithmetic") == wanted) found = &reference;
-    }
-    if (found == nullptr) refuse_layout(file.path, field(file.path, json, "layout"), job, *row);
-    runs.push_back({.arithmetic = arithmetic, .steps = steps_of(file, *found, job)});
+    const auto found = std::ranges::find_if(
+        references, [&](const FileReference& reference) { return reference.arithmetic == wanted; });
+    if (found == references.end()) refuse_layout(file.path, json.at("layout"), job, *row);
+    runs.push_back({.arithmetic = arithmetic, .steps = found->steps});
   }
   return runs;
 }
@@ -363,7 +363,7 @@ void write_golden(const std::string& path, Existing existing, const Job& job,
                   const std::vector<ReferenceRun>& references) {
   const Names names = tensor_names(job);
   Json json;
-  json["schema"] = kSchema;
+  json["schema"] = std::string(kGoldenSchema);
   json["version"] = std::string(version());
   json["config"] = config_json(job);
   json["layout"] = layout_json(job);
@@ -374,8 +374,7 @@ void write_golden(const std::string& path, Existing existing, const Job& job,
     reference["initial_parameters"] = tensors_json(names, run.steps.front().params_before);
     for (const ReferenceStep& step : run.steps) reference["steps"].push_back(step_json(names, step));
   }
-  json["checksum"] = checksum_of(json);
-  write_file(path, existing, json.dump(1) + "\n", "--write-golden");
+  write_file(path, existing, sealed(json.dump(1)), "--write-golden");
 }
 
 }  // namespace zp

@@ -61,8 +61,7 @@ bool flips(const Injection& injection) {
 }
 
 std::string keys_of(const Injection& injection) {
-  return std::string("step, rank, stage, unit") + (flips(injection) ? ", bit" : "") +
-         (injection.kind == FaultKind::flip_gradient ? ", micro-batch" : "");
+  return std::string("step, rank, stage, unit") + (flips(injection) ? ", bit, micro-batch" : "");
 }
 
 void set(Injection& injection, std::string_view key, std::string_view value, int world) {
@@ -75,7 +74,9 @@ void set(Injection& injection, std::string_view key, std::string_view value, int
     injection.unit = number(injection.text, key, value, kMany);
   } else if (key == "bit" && flips(injection)) {
     injection.bit = number(injection.text, key, value, 63);
-  } else if (key == "micro-batch" && injection.kind == FaultKind::flip_gradient) {
+  } else if (key == "micro-batch" && flips(injection)) {
+    // What is received is a sum, or a part of one: a micro-batch is struck where it is computed.
+    injection.kind = FaultKind::flip_gradient;
     injection.micro_batch = number(injection.text, key, value, kMany);
   } else if (key == "stage") {
     injection.stage = value;
@@ -102,8 +103,6 @@ Injection parse_injection(const std::string& text, int world) {
   }
   if (found == nullptr) refuse(text, std::string("'").append(kind) + "' is no fault; there are " + known);
   injection.kind = found->kind;
-  const bool one_rank = found->kind == FaultKind::bitflip || found->kind == FaultKind::extra_compute;
-  if (one_rank) injection.rank = world - 1;
 
   std::string_view rest =
       colon == std::string::npos ? std::string_view() : std::string_view(text).substr(colon + 1);
@@ -115,9 +114,9 @@ Injection parse_injection(const std::string& text, int world) {
     set(injection, pair.substr(0, equals), pair.substr(equals + 1), world);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
-  // Only one rank computes a micro-batch; where none is named, the last rank's is struck.
-  if (injection.kind == FaultKind::flip_gradient && injection.rank < 0 && injection.micro_batch < 0)
-    injection.rank = world - 1;
+  // Only one rank computes a micro-batch: one that is named says who is struck.
+  const bool one_rank = flips(injection) || injection.kind == FaultKind::extra_compute;
+  if (one_rank && injection.rank < 0 && injection.micro_batch < 0) injection.rank = world - 1;
   return injection;
 }
 

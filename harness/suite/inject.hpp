@@ -23,10 +23,11 @@ enum class FaultKind {
   extra_compute
 };
 
-// One --inject, "KIND:key=value,…". Keys: step (default 0), rank (default: every rank; for bitflip and
-// extra-compute the last, and for flip-gradient, unless it names a micro-batch), stage (default: every
-// stage), unit (default: any), bit (bitflip and flip-gradient; default 23 of fp32, 7 of bf16, 40 of int64),
-// micro-batch (flip-gradient; its number over the whole job; default: the first that the rank computes).
+// One --inject, "KIND:key=value,…". Keys: step (default 0), rank (default: every rank; for bitflip,
+// flip-gradient and extra-compute the last, unless a micro-batch is named), stage (default: every stage),
+// unit (default: any), bit (bitflip and flip-gradient; default 23 of fp32, 7 of bf16, 40 of int64),
+// micro-batch (the same two; its number over the whole job; default: the first that the rank computes). A
+// bitflip of a micro-batch is a flip-gradient.
 struct Injection {
   FaultKind kind = FaultKind::bitflip;
   std::string text;   // as given

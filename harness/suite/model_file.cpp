@@ -26,7 +26,14 @@ Json parsed(const std::string& path) {
     fail(Exit::usage, fmt::format("{}: {}; name the config.json of a GPT-2", where,
                                   errno != 0 ? std::strerror(errno) : "cannot be opened"));
   }
-  Json json = Json::parse(file, nullptr, false);
+  constexpr int kDeepest = 16;  // so that whatever follows it down ends; GPT-2's own is 3 deep
+  const auto within = [&](int depth, Json::parse_event_t event, const Json&) {
+    using Event = Json::parse_event_t;
+    if ((event == Event::object_start || event == Event::array_start) && depth >= kDeepest)
+      fail(Exit::usage, fmt::format("{}: is nested more than {} deep", where, kDeepest));
+    return true;
+  };
+  Json json = Json::parse(file, within, false);
   if (!json.is_object()) fail(Exit::usage, where + ": is no JSON object; name the config.json of a GPT-2");
   return json;
 }

@@ -118,6 +118,7 @@ class Verification {
     }
     if (const auto problem = keep_golden(references, control)) return *problem;
     if (const auto problem = unfired(control)) return *problem;
+    if (const auto problem = changed_golden()) return *problem;
     return static_cast<Exit>(
         std::stoi(control.broadcast(first ? std::to_string(static_cast<int>(result_.exit)) : "")));
   }
@@ -203,6 +204,14 @@ class Verification {
       }
     }
     return shared_problem("verify", problem, control);
+  }
+
+  // No stage may have looked at the hash that was changed.
+  std::optional<Error> changed_golden() const {
+    if (!options_.golden || options_.golden->hashes == Hashes::as_written) return std::nullopt;
+    return Error(Exit::bits, "--golden " + options_.golden->path +
+                                 ": a hash in it was changed after it was written: its checksum of the "
+                                 "hashes does not hold");
   }
 
   // The first injection that never struck on any rank.
