@@ -80,6 +80,10 @@ ZP_INLINE Ints stepped(uint32_t first, uint32_t step) {
   return load(words);
 }
 
+// Elements that are asked of memory ahead of their turn: a line's arithmetic is long enough that the
+// processor by itself sees only few lines ahead, too few where memory is far.
+constexpr int64_t kAhead = 1024;
+
 struct Lanes {
   Ints low, high;
 };
@@ -118,6 +122,7 @@ void add_run(const T* x, int64_t n, uint64_t index, HashSum& sum) {
   Ints largest = splat(0);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
+    __builtin_prefetch(x + i + kAhead);  // beyond the run's end it does nothing
     const Ints bits = words_at(x + i);
     largest = select(less(largest, bits & magnitude), bits & magnitude, largest);
     const Ints a = xor_shifted<15>((bits ^ a_key) ^ a_high);
