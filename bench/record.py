@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs every benchmark and keeps what it printed: results/bench.jsonl, one record a question; --table prints README's
-table of ratios from the records, without running anything.
+"""Runs every benchmark and keeps what it printed: results/bench.jsonl, one record a question and processor; --table
+prints README's table of ratios from the records, a column a processor, without running anything.
 
   bench/record.py                       all questions, on a machine that does nothing else
-  bench/record.py --only gemm,checks    these anew; the other records stay
+  bench/record.py --only gemm,checks    these anew; the other records stay, and so do those of other processors
   bench/record.py --table               the table
 """
 import argparse
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -41,6 +42,12 @@ NOT_COUNTERS = {
 
 def said(words):
     return subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+
+
+def revision():
+    """Of the tree; the records themselves may have changed meanwhile."""
+    changed = said(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results", ":!README.md"])
+    return said(["git", "describe", "--always"]) + ("-dirty" if changed else "")
 
 
 def processor():
@@ -81,7 +88,7 @@ def measure(question, build):
         "question": question,
         "start_time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(QUESTIONS[question]),
-        "revision": said(["git", "describe", "--always", "--dirty"]),
+        "revision": revision(),
         "machine": processor(),
         "load_average": load,
         **{key: report["context"][key] for key in KEPT_CONTEXT if key in report["context"]},
@@ -118,8 +125,9 @@ def kernel_lines(records):
     gemm = records.get("gemm")
     if gemm:
         every = next(row for row in gemm["rows"] if row["name"] == "all shapes")
-        yield (f"GEMM, {every['shapes']:.0f} shapes, one thread", f"{gemm['peer']}", "≥ 1.00 in the mean, none below 0.88",
-               f"{every['ratio, geometric mean']:.2f}, lowest {every['ratio, lowest']:.2f}")  # fmt: skip
+        library, _, kernel = gemm["peer"].partition(", ")
+        yield (f"GEMM, {every['shapes']:.0f} shapes, one thread", library, "≥ 1.00 in the mean, none below 0.88",
+               f"{every['ratio, geometric mean']:.2f}, lowest {every['ratio, lowest']:.2f} ({kernel})")  # fmt: skip
         for kernel in ("attention", "attention backward"):
             found = values(gemm, peak_counter(gemm), lambda row, kernel=kernel: row["name"] == kernel)
             yield kernel, "peak of fused multiply-adds", "≥ 0.65", f"{found[0][0]:.2f}"
@@ -167,12 +175,24 @@ def other_lines(records, peers):
                f"{record['ratio']:.2f}, with all checks {record['ratio_checked']:.2f}")  # fmt: skip
 
 
+def name_of(cpu):
+    return re.sub(r"\(R\)| Processor", "", cpu)
+
+
 def table():
-    records = {record["question"]: record for record in load(RESULTS / "bench.jsonl")}
-    lines = [*kernel_lines(records), *collective_lines(records), *other_lines(records, load(RESULTS / "peers.jsonl"))]
-    print("| what | compared with | wanted | measured |\n|---|---|---|---|")
-    for line in lines:
-        print("| " + " | ".join(line) + " |")
+    bench, peers = load(RESULTS / "bench.jsonl"), load(RESULTS / "peers.jsonl")
+    isa = {record["machine"]["cpu"]: record["machine"]["isa"] for record in bench}
+    cells = {}  # what, compared with, wanted → processor → measured
+    for cpu in isa:
+        records = {record["question"]: record for record in bench if record["machine"]["cpu"] == cpu}
+        lines = (kernel_lines(records), collective_lines(records),
+                 other_lines(records, [record for record in peers if record["cpu"] == cpu]))  # fmt: skip
+        for line in itertools.chain(*lines):
+            cells.setdefault(line[:3], {})[cpu] = line[3]
+    heads = [f"{name_of(cpu)}, {isa[cpu]}" for cpu in isa]
+    print("| what | compared with | wanted | " + " | ".join(heads) + " |\n|" + "---|" * (3 + len(heads)))
+    for line, measured in cells.items():
+        print("| " + " | ".join([*line, *(measured.get(cpu, "not measured") for cpu in isa)]) + " |")
 
 
 def main():
@@ -191,9 +211,12 @@ def main():
     for question in wanted:
         print(f"{question} …", file=sys.stderr, flush=True)
         record = measure(question, args.build)
-        kept = {old["question"]: old for old in load(path)}
-        kept[question] = record
-        text = "".join(json.dumps(kept[q], ensure_ascii=False) + "\n" for q in QUESTIONS if q in kept)
+        key = (record["machine"]["cpu"], question)
+        kept = {(old["machine"]["cpu"], old["question"]): old for old in load(path)}
+        kept[key] = record
+        order = list(QUESTIONS)
+        text = "".join(json.dumps(kept[k], ensure_ascii=False) + "\n"
+                       for k in sorted(kept, key=lambda k: (k[0], order.index(k[1]))))  # fmt: skip
         path.write_text(text, encoding="utf-8")
 
 

@@ -28,6 +28,9 @@ ZP_INLINE float element(const Left& a, int64_t i) {
   return rows == Rows::across ? a.data[i] : a.data[i * a.step];
 }
 
+// Elements of a panel of columns that are asked of memory ahead of their turn.
+constexpr int64_t kAhead = 16 * kTileColumns;
+
 // One k. Accumulators are named by constants, never by a variable: as an indexed array, g++ 12 keeps them in
 // memory.
 template <Rows rows, size_t... tile>
@@ -58,6 +61,7 @@ __attribute__((noinline)) void multiply_tile(int64_t depth, Left a, const float*
   }
 #pragma GCC unroll 4
   for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t j = 0; j < kTileColumns; j += 16) __builtin_prefetch(b + kAhead + j);
     multiply_step<rows>(a, b, chains, kTile);
     a.data += rows == Rows::across ? a.step : 1;
     b += kTileColumns;
