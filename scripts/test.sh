@@ -158,16 +158,21 @@ check "clang-tidy" tidy
 sanitized=(-DZP_TESTS=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
 threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
+# The emulated CUDA runtime is built where NVIDIA's headers are.
+emulator='' emulator_races=''
+if grep -q 'ZP_CUDA_INCLUDE:PATH=.*include' build/CMakeCache.txt 2>/dev/null; then
+  emulator=cuda_emulator emulator_races=cuda_emulator_races_test
+fi
 heading "address and undefined-behaviour sanitizers"
 # What holds memory, moves it or reads files; arithmetic on plain numbers and what is wrong on purpose are left out.
-holders="zeroproof" && for folder in base device kernels ledger model strategy suite trainer transport; do
+holders="zeroproof" && for folder in base device kernels ledger model strategy suite trainer transport $emulator; do
   holders+=" correctness/$folder/all"
 done
 if check "asan build" build asan "$holders" "${sanitized[@]}"; then
   tests "asan tests" build-asan -LE mpi -E "$long|_NOT_BUILT" -j "$cores"
 fi
 heading "thread sanitizer"
-if check "tsan build" build tsan "transport_test stages_test mutants_test inject_test pool_test" "${sanitized[@]}"; then
+if check "tsan build" build tsan "transport_test stages_test mutants_test inject_test pool_test $emulator_races" "${sanitized[@]}"; then
   tests "tsan tests" build-tsan -R "$threaded" -E "$long|_NOT_BUILT" -j "$cores"
 fi
 

@@ -18,7 +18,7 @@ using emulated::Settings;
 constexpr std::uint64_t kSeeds = 20;
 
 Settings with(Schedule schedule, std::uint64_t seed) {
-  return {.schedule = schedule, .seed = seed, .delay_us = schedule == Schedule::serial ? 0 : 300};
+  return {.schedule = schedule, .seed = seed, .delay_us = schedule == Schedule::serial ? 0 : 1000};
 }
 
 struct Case {

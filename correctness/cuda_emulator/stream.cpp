@@ -47,7 +47,12 @@ void Ticket::punch() {
 
 // pthread_create orders what this thread did before for the new thread; the queue's edges would do so too.
 Stream::Stream(int device, Kind kind, Domain& domain, std::uint64_t seed)
-    : random(seed), device_(device), kind_(kind), number_(created.fetch_add(1) + 1), domain_(domain) {
+    : random(seed),
+      device_(device),
+      kind_(kind),
+      number_(created.fetch_add(1) + 1),
+      serial_(settings().schedule == Schedule::serial),
+      domain_(domain) {
   priority = random.next();
   retain();  // for the thread
   living.fetch_add(1, std::memory_order_relaxed);
@@ -113,7 +118,7 @@ bool Stream::advance(Operation& operation) {
 }
 
 void Stream::work() {
-  if (settings().schedule == Schedule::serial) {
+  if (serial_) {
     work_in_turns();
   } else {
     work_freely();
@@ -156,6 +161,7 @@ void Stream::work_in_turns() {
 }
 
 bool Stream::can_take_turn() {
+  if (!serial_) return false;
   const Held held(held_);
   return !queue_.empty() && queue_.front()->ready();
 }

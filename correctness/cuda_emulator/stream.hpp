@@ -88,6 +88,7 @@ class Stream : public Counted {
   const int device_;
   const Kind kind_;
   const int number_;
+  const bool serial_;  // as the settings said when it was created
   Domain& domain_;
   Spin held_;
   std::deque<Operation*> queue_;
