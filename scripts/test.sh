@@ -140,6 +140,7 @@ heading "README's promises, the report page, scripts"
 check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
 check "python syntax" python_syntax
 check "report page" /usr/bin/python3 correctness/scripts/report_test.py
+check "one hash on every layout in fixed point" correctness/scripts/i64_matrix.py --quick build/zeroproof
 if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
 
 heading "the oracle: dumps recomputed in fp64"

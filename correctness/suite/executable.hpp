@@ -46,8 +46,9 @@ class Executable : public testing::Test {
 
   // A job of `ranks` processes; mpirun's own remarks go nowhere, what a rank says and returns is kept per
   // rank.
-  std::vector<int> launch(int ranks, const std::string& options) const {
-    const std::string script = "r=$OMPI_COMM_WORLD_RANK; " ZP_EXECUTABLE " " + options + " 2>" +
+  // `before` is what a rank's shell does first.
+  std::vector<int> launch(int ranks, const std::string& options, const std::string& before = "") const {
+    const std::string script = before + "r=$OMPI_COMM_WORLD_RANK; " ZP_EXECUTABLE " " + options + " 2>" +
                                file("err.$r") + "; echo $? >" + file("code.$r");
     // Open MPI itself leaks, which a leak sanitizer would turn into an exit code.
     shell(

@@ -111,27 +111,6 @@ TEST_F(Executable, SaysInWhichLayoutsTheHashHolds) {
   EXPECT_NE(says("--ranks 7 --model synthetic").find("any number of ranks"), std::string::npos);
 }
 
-TEST_F(Executable, LetsALibraryAddWhereNoOrderChangesASum) {
-  const std::string native = "verify --model tiny --steps 2 --wire i64 --algorithm native ";
-  EXPECT_EQ(launch(3, native + "--out " + file("run.jsonl")), (std::vector<int>{0, 0, 0}));
-  const std::string said = text_of(file("out")) + text_of(file("err.0"));
-  EXPECT_NE(said.find("18 claims proved, 0 refuted, 6 not measured"), std::string::npos) << said;
-  EXPECT_NE(said.find("one for all"), std::string::npos) << said;
-  const std::string record = text_of(file("run.jsonl"));
-  EXPECT_NE(record.find(R"("sent_bytes":null)"), std::string::npos) << record;
-  EXPECT_NE(record.find(R"("bytes":{"verdict":"not measured","holds":null)"), std::string::npos) << record;
-  const Outcome read =
-      shell("python3 " ZP_SOURCE "/correctness/suite/check_records.py " ZP_SOURCE "/results/schema.md " +
-            file("run.jsonl"));
-  EXPECT_EQ(read.code, 0) << read.out << read.err;
-  // Divides twice.
-  EXPECT_EQ(launch(2, native + "--stages zero1-allreduce --inject double-average:step=1"),
-            (std::vector<int>{7, 7}));
-  EXPECT_EQ(launch(2, "verify --model synthetic --steps 1 --algorithm native"), (std::vector<int>{0, 0}));
-  EXPECT_EQ(launch(2, "verify --model tiny --steps 1 --algorithm native"), (std::vector<int>{6, 6}));
-  EXPECT_EQ(shell("ZP " + native).code, 5) << "threads have no library";
-}
-
 TEST_F(Executable, RefusesSeveralProcessesThatEachBelieveTheyAreAlone) {
   EXPECT_EQ(launch(2, "verify --transport threads"), (std::vector<int>{6, 6}));
   EXPECT_NE(text_of(file("err.0")).find("believe they are alone"), std::string::npos)

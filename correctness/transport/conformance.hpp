@@ -165,4 +165,16 @@ class EveryTransport : public testing::TestWithParam<Case> {
   }
 };
 
+// On every row whose ranks are those of a library.
+inline void on_native(const std::function<void(TestRig&, const Places&)>& body) {
+  for (const RowAndWorld& on : rows_and_worlds()) {
+    if (on.row->name != "mpi") continue;
+    on.row->run(on.world, kTimeout, [&](Endpoint& endpoint) {
+      const Places places = Places::in_rank_order(on.world);
+      TestRig rig(endpoint, {.algorithm = Algorithm::native, .places = places, .timeout_s = kTimeout});
+      body(rig, places);
+    });
+  }
+}
+
 }  // namespace zp

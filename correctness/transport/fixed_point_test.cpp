@@ -109,18 +109,6 @@ TEST_P(EveryTransportInFixedPoint, ConvertsBucketsOneAfterAnother) {
   });
 }
 
-// On every row whose ranks are those of a library.
-void on_native(const std::function<void(TestRig&, const Places&)>& body) {
-  for (const RowAndWorld& on : rows_and_worlds()) {
-    if (on.row->name != "mpi") continue;
-    on.row->run(on.world, kTimeout, [&](Endpoint& endpoint) {
-      const Places places = Places::in_rank_order(on.world);
-      TestRig rig(endpoint, {.algorithm = Algorithm::native, .places = places, .timeout_s = kTimeout});
-      body(rig, places);
-    });
-  }
-}
-
 TEST(NativeCollectives, SumFixedPointToTheSameBits) {
   on_native([](TestRig& rig, const Places& places) {
     for (const Cuts& cuts : cuts_of(rig.transport->world())) {
@@ -131,65 +119,6 @@ TEST(NativeCollectives, SumFixedPointToTheSameBits) {
       FixedCheck{check, Type::f32, true}.all_reduces();
       FixedCheck{check, Type::f32, false}.all_reduces();
     }
-  });
-}
-
-TEST(NativeCollectives, GatherEveryType) {
-  on_native([](TestRig& rig, const Places& places) {
-    for (const Cuts& cuts : cuts_of(rig.transport->world())) {
-      for (const Type type : {Type::f32, Type::bf16, Type::i32, Type::i64}) {
-        const Check check{rig, Algorithm::native, places, cuts, type};
-        Fenced whole(*rig.device, type, cuts.whole());
-        Fenced mine(*rig.device, type, check.own().length());
-        fill(mine.view, check.place(), check.own().begin.n);
-        rig.transport->all_gather({mine.view, whole.view, cuts, {Purpose::gather_params, 5, "head"}}).wait();
-        check.expect_slices(whole.view);
-        whole.expect_untouched();
-      }
-    }
-  });
-}
-
-// Small whole numbers, whose sums are exact: in place and apart, several under way.
-TEST(NativeCollectives, SumFloatsThatAddExactly) {
-  on_native([](TestRig& rig, const Places&) {
-    const int world = rig.transport->world(), place = rig.transport->place();
-    const Cuts cuts = Cuts::equal(world, {67});
-    std::vector<Buffer> wholes;
-    std::vector<Handle> handles;
-    for (int tensor = 0; tensor < 3; ++tensor) {
-      wholes.push_back(rig.device->acquire(Category::grads, Type::f32, cuts.whole()));
-      const View whole = wholes.back().all();
-      for (int64_t i = 0; i < whole.length().n; ++i)
-        whole.write<float>()[i] = static_cast<float>((place + 1) * (i % 13 - 6) + tensor);
-      const Label label{Purpose::reduce_grads, tensor, "unit"};
-      if (tensor == 0) {
-        handles.push_back(rig.transport->all_reduce({whole, cuts, 2.0F, label}));
-      } else {
-        const float divisor = tensor == 1 ? 2.0F : 1.0F;
-        handles.push_back(
-            rig.transport->reduce_scatter({whole, whole.part(cuts.of(place)), cuts, divisor, label}));
-      }
-    }
-    for (Handle& handle : handles) handle.wait();
-    for (int tensor = 0; tensor < 3; ++tensor) {
-      const Range range = tensor == 0 ? Range{{0}, cuts.whole()} : cuts.of(place);
-      for (int64_t i = range.begin.n; i < range.end.n; ++i) {
-        const int64_t sum = world * (world + 1) / 2 * (i % 13 - 6) + world * tensor;
-        const float want = static_cast<float>(sum) / (tensor < 2 ? 2.0F : 1.0F);
-        ASSERT_EQ(wholes[static_cast<size_t>(tensor)].all().read<float>()[i], want) << tensor << " " << i;
-      }
-    }
-  });
-}
-
-TEST(NativeCollectives, RefuseBuckets) {
-  on_native([](TestRig& rig, const Places&) {
-    Cuts cuts = Cuts::equal(rig.transport->world(), {8});
-    cuts.within = {{0}, {4}};
-    Buffer whole = rig.device->acquire(Category::grads, Type::f32, cuts.whole());
-    EXPECT_THROW(rig.transport->all_reduce({whole.all(), cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}}),
-                 Error);
   });
 }
 

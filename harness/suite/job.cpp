@@ -8,6 +8,7 @@
 #include <map>
 
 #include "harness/report/environment.hpp"
+#include "harness/suite/exact_sums.hpp"
 #include "harness/suite/model_options.hpp"
 #include "harness/theory/memory.hpp"
 
@@ -157,12 +158,6 @@ void check_memory(const Job& job) {
   }
 }
 
-// Of the synthetic model, sums of k/8, |k| ≤ 8, are exact while M·8 fits the gradient type's significand.
-bool sums_are_exact(const Job& job) {
-  const int most = job.training.recipe.grads == Type::f32 ? 1 << 24 : 1 << 8;
-  return job.model.architecture == Architecture::synthetic && job.training.batching.micro_batches * 8 <= most;
-}
-
 // Micro-batches must differ, or ranks that took each other's would not be noticed.
 void check_distinct(const Job& job) {
   if (!job.corpus) return;
@@ -181,37 +176,6 @@ void check_distinct(const Job& job) {
                        job.corpus->name(), at->second, number, step));
     }
   }
-}
-
-// Halving needs a power of two of ranks; a library's collectives need a library, and sums that no order
-// changes.
-void check_algorithm(const Job& job, std::string_view transport) {
-  if (job.algorithm == Algorithm::halving && !std::has_single_bit(static_cast<unsigned>(job.world))) {
-    fail(Exit::unavailable,
-         fmt::format("--algorithm halving needs a power of two of ranks, not {}; direct runs with "
-                     "any number",
-                     job.world));
-  }
-  if (job.algorithm != Algorithm::native) return;
-  if (transport != "mpi") {
-    fail(Exit::unavailable,
-         fmt::format("--algorithm native: is of a message library, and transport {} has none; mpi has, under "
-                     "a launcher",
-                     transport));
-  }
-  if (job.training.recipe.grads != Type::f32) {
-    fail(Exit::usage,
-         fmt::format("--algorithm native: MPI does not add {}; take a recipe with fp32 gradients",
-                     name_of(job.training.recipe.grads)));
-  }
-  if (!job.training.fixed_point() && job.model.architecture != Architecture::synthetic) {
-    fail(Exit::usage,
-         fmt::format("--algorithm native: adds in an order of its own, in which sums of model {} have other "
-                     "bits; take --wire i64 or --model synthetic",
-                     job.model.name));
-  }
-  if (job.training.schedule.bucket.n > 0)
-    fail(Exit::usage, "--algorithm native: moves whole units; leave --bucket-mb out");
 }
 
 void check_injections(const Job& job) {

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "harness/transport/caption.hpp"
 #include "harness/transport/patience.hpp"
 #include "harness/transport/steps.hpp"
 
@@ -13,22 +14,6 @@ namespace zp::transport {
 namespace {
 
 class Collectives;
-
-// What a person is told about a collective.
-struct Caption {
-  Operation operation;
-  int64_t sequence;
-  Label label;
-  bool bucket = false;  // of a part of every slice
-};
-
-std::string text_of(const Caption& caption) {
-  std::string text = std::string(name_of(caption.operation)) + " number " + std::to_string(caption.sequence) +
-                     " (" + std::string(name_of(caption.label.purpose)) + ")";
-  if (!caption.label.name.empty()) text += " of " + caption.label.name;
-  if (caption.label.tensor >= 0) text += " [tensor " + std::to_string(caption.label.tensor) + "]";
-  return text;
-}
 
 std::string text_of(const std::vector<int>& ranks) {
   if (ranks.empty()) return "no rank";
@@ -271,18 +256,11 @@ class Collectives final : public Transport {
     const Flight* stuck = &waited;
     for (auto at = flights_.begin(); at != flights_.end() && stuck->waits_for().empty(); ++at)
       stuck = at->get();
-    const Error error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " + seconds_text() +
-                                         " for " + text_of(stuck->waits_for()) + " in " +
-                                         text_of(stuck->caption()));
+    const Error error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
+                                         seconds_text(timeout_s_) + " for " + text_of(stuck->waits_for()) +
+                                         " in " + text_of(stuck->caption()));
     abandon_all(error);
     throw Error(error);
-  }
-
-  std::string seconds_text() const {
-    std::string text = std::to_string(timeout_s_);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-    return text + " s";
   }
 
   void abandon_all(const Error& reason) {

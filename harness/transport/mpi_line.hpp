@@ -55,7 +55,8 @@ class Line {
   Posted send(const void* data, size_t bytes, int peer, int tag);
   Posted receive(void* data, size_t bytes, int peer, int tag);
 
-  // Non-blocking collectives in place. Sums are of fp32 or int64; the own part of a reduce-scatter ends up at
+  // Non-blocking collectives in place. Sums are of fp32, int64, or bf16 that are added in fp32 and rounded to
+  // nearest even, two at a time; the own part of a reduce-scatter ends up at
   // the beginning. Counts of a gather are bytes.
   Posted reduce_scatter(void* data, std::vector<int> counts, Type type);
   Posted all_reduce(void* data, int count, Type type);

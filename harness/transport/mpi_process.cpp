@@ -96,7 +96,16 @@ std::string mpi_version() {
 
 void end_processes(Exit code) {
   std::fflush(nullptr);
-  if (transport::mpi_given_up()) _exit(static_cast<int>(code));
+  if (transport::mpi_given_up()) {
+    // mpirun ends the job when its first process has ended without MPI. The others, whose deadlines pass at
+    // about the same time, must still say why and end with their own code.
+    constexpr std::chrono::seconds kAboutTheSameTime(2);
+    static volatile std::sig_atomic_t own = 0;
+    own = static_cast<int>(code);
+    std::signal(SIGTERM, [](int) { _exit(own); });
+    std::this_thread::sleep_for(kAboutTheSameTime);
+    _exit(own);
+  }
   if (transport::mpi_runs()) {
     // mpirun ends the job when its first process has ended with an error; the others still end with their own
     // code.

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "harness/transport/caption.hpp"
 #include "harness/transport/patience.hpp"
 #include "harness/transport/steps.hpp"
 
@@ -17,8 +18,8 @@ class NativeTransport;
 // One collective under way.
 class NativeFlight final : public Pending {
  public:
-  NativeFlight(NativeTransport* transport, std::string text)
-      : transport_(transport), text_(std::move(text)) {}
+  NativeFlight(NativeTransport* transport, Caption caption)
+      : transport_(transport), caption_(std::move(caption)) {}
 
   void wait() override;
 
@@ -28,7 +29,7 @@ class NativeFlight final : public Pending {
     finish_ = std::move(finish);
   }
   bool complete() const { return complete_; }
-  const std::string& text() const { return text_; }
+  std::string text() const { return "native " + text_of(caption_); }
 
   bool advance() {
     if (!request_->done()) return false;
@@ -56,7 +57,7 @@ class NativeFlight final : public Pending {
 
  private:
   NativeTransport* transport_;
-  std::string text_;
+  Caption caption_;
   std::unique_ptr<Request> request_;
   std::function<void()> finish_;
   std::vector<Storage*> storages_;
@@ -138,7 +139,8 @@ class NativeTransport final : public Transport {
       if (progress()) {
         patience.restart();
       } else if (patience.expired()) {
-        abandon_all(Error(Exit::timeout, "rank " + std::to_string(rank()) + " waited in " + flight.text()));
+        abandon_all(Error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
+                                             seconds_text(timeout_s_) + " in " + flight.text()));
       } else {
         patience.pause();
       }
@@ -182,10 +184,7 @@ class NativeTransport final : public Transport {
 
   std::shared_ptr<NativeFlight> begin(Operation operation, const Label& label) {
     if (failure_) throw Error(*failure_);
-    std::string text = "native " + std::string(name_of(operation)) + " number " + std::to_string(next_++) +
-                       " (" + std::string(name_of(label.purpose)) + ")";
-    if (!label.name.empty()) text += " of " + label.name;
-    return std::make_shared<NativeFlight>(this, std::move(text));
+    return std::make_shared<NativeFlight>(this, Caption{operation, next_++, label});
   }
 
   Handle launch(const std::shared_ptr<NativeFlight>& flight, std::initializer_list<View> writes) {

@@ -73,7 +73,8 @@ class Native {
   virtual ~Native() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
-  // Sums of fp32 or int64: the one of the own slice stands at the data's beginning, the rest is lost.
+  // Sums of fp32, bf16 (every addition in fp32, rounded to nearest even) or int64: the one of the own slice
+  // stands at the data's beginning, the rest is lost.
   virtual std::unique_ptr<Request> reduce_scatter(const View& data, const std::vector<Elements>& lengths) = 0;
   virtual std::unique_ptr<Request> all_reduce(const View& data) = 0;
   virtual std::unique_ptr<Request> all_gather(const View& data, const std::vector<Elements>& lengths) = 0;
@@ -253,8 +254,8 @@ std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels:
                                             const CollectiveOptions& options);
 
 // Collectives of a library. What they send is not known, and bits are claimed of sums only that no order
-// changes: in fixed point, or of numbers that fp32 adds exactly. Whole slices, places in rank order; anything
-// else throws (unavailable). native and kernels must outlive the transport.
+// changes: in fixed point, or of numbers that their type adds exactly. Whole slices, places in rank order;
+// anything else throws (unavailable). native and kernels must outlive the transport.
 std::unique_ptr<Transport> make_native(Native& native, kernels::Table& kernels,
                                        const CollectiveOptions& options);
 
