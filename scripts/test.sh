@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that is checked of the tree, part by part: g++ build and all tests, README's promises, the report page,
-# the oracle on dumps (it needs pip and its registry), clang build, format, clang-tidy, address and undefined-behaviour
-# sanitizers, thread sanitizer. Every part runs, whatever failed before; the last line is "N passed, N failed", each
-# test and each check counted once. Exit 0 only where none failed.
+# the oracle on dumps (it needs pip and its registry), clang build with the address and undefined-behaviour sanitizers,
+# format, clang-tidy, thread sanitizer. Every part runs, whatever failed before; the last line is "N passed, N failed",
+# each test and each check counted once. Exit 0 only where none failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 source scripts/mpi_env.sh
@@ -85,7 +85,7 @@ sources() {
 
 same_hash() {
   local folder line hashes=()
-  for folder in build build-clang; do
+  for folder in build build-asan; do
     line=$("$folder/zeroproof" verify --model tiny --ranks 2 --steps 2 --stages zero2 | grep '^hash ') || return 1
     read -ra line <<<"$line"
     hashes+=("${line[1]}")
@@ -103,14 +103,14 @@ tidy() {
 import json
 import pathlib
 
-commands = json.loads(pathlib.Path("build-clang/compile_commands.json").read_text(encoding="utf-8"))
+commands = json.loads(pathlib.Path("build-asan/compile_commands.json").read_text(encoding="utf-8"))
 once = {command["file"]: command for command in commands}
 every_isa = [command for command in commands if command["file"].endswith("functions.isa.cpp")]
-folder = pathlib.Path("build-clang/tidy")
+folder = pathlib.Path("build-asan/tidy")
 folder.mkdir(exist_ok=True)
 (folder / "compile_commands.json").write_text(json.dumps([*once.values(), *every_isa]), encoding="utf-8")
 PYTHON
-  find harness kernels -name '*.cpp' -print0 | xargs -0 -P "$cores" -n 1 clang-tidy --quiet -p build-clang/tidy
+  find harness kernels -name '*.cpp' -print0 | xargs -0 -P "$cores" -n 1 clang-tidy --quiet -p build-asan/tidy
 }
 
 python_syntax() {
@@ -147,31 +147,22 @@ heading "the oracle: dumps recomputed in fp64"
 check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
 check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
 
-# clang is asked for its warnings, and whether its code ends on the bits of g++'s: neither wants optimisation.
-heading "clang: build, bits, format, clang-tidy"
-check "clang build" build clang all -DZP_TESTS=ON -DZP_BENCH=ON -DCMAKE_CXX_FLAGS_RELEASE=-O0 &&
-  check "one hash of g++ and clang" same_hash
-check "clang-format" format
-check "clang-tidy" tidy
-
 # Sanitized code is slow: less optimisation, since it is compiled more than it is run, and without the longest trainings
-# and gradient comparisons, whose code the shorter ones run too. The thread sanitizer sees what has threads.
+# and gradient comparisons, whose code the shorter ones run too. clang builds all there is, and so is asked for its
+# warnings; tests of plain arithmetic and of what is wrong on purpose are not run a second time. The thread sanitizer
+# sees what has threads.
 sanitized=(-DZP_TESTS=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
 threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
-# The emulated CUDA runtime is built where NVIDIA's headers are.
-emulator='' emulator_races=''
-if grep -q 'ZP_CUDA_INCLUDE:PATH=.*include' build/CMakeCache.txt 2>/dev/null; then
-  emulator=cuda_emulator emulator_races=cuda_emulator_races_test
+heading "clang, address and undefined-behaviour sanitizers: build, bits, format, clang-tidy"
+if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
+  check "one hash of g++ and clang" same_hash
+  for folder in base device kernels ledger model strategy suite trainer transport; do
+    tests "asan tests of $folder" "build-asan/correctness/$folder" -LE mpi -E "$long|_NOT_BUILT" -j "$cores"
+  done
 fi
-heading "address and undefined-behaviour sanitizers"
-# What holds memory, moves it or reads files; arithmetic on plain numbers and what is wrong on purpose are left out.
-holders="zeroproof" && for folder in base device kernels ledger model strategy suite trainer transport $emulator; do
-  holders+=" correctness/$folder/all"
-done
-if check "asan build" build asan "$holders" "${sanitized[@]}"; then
-  tests "asan tests" build-asan -LE mpi -E "$long|_NOT_BUILT" -j "$cores"
-fi
+check "clang-format" format
+check "clang-tidy" tidy
 heading "thread sanitizer"
 if check "tsan build" build tsan "transport_test stages_test mutants_test inject_test pool_test $emulator_races" "${sanitized[@]}"; then
   tests "tsan tests" build-tsan -R "$threaded" -E "$long|_NOT_BUILT" -j "$cores"
