@@ -4,11 +4,7 @@
 
 #include <cmath>
 
-#if defined(__CUDACC__)
-#define ZP_HOST_DEVICE __host__ __device__
-#else
-#define ZP_HOST_DEVICE
-#endif
+#include "harness/base/host_device.hpp"
 
 namespace zp {
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "harness/base/host_device.hpp"
+
 namespace zp {
 
 // index = kind·2⁴⁸ + logical element.
@@ -28,7 +30,7 @@ struct HashSum {
   bool finite =
       true;  // false once a NaN or Inf was met: such a state is a failure and its hash means nothing
 
-  HashSum& operator+=(const HashSum& other) {
+  ZP_HOST_DEVICE HashSum& operator+=(const HashSum& other) {
     low += other.low;
     high += other.high;
     finite = finite && other.finite;
@@ -46,7 +48,7 @@ void archive(A& a, HashSum& h) {
 std::string to_string(const HashSum& hash);
 
 // Contribution of one element; `bits` is the value's own bit pattern (16 or 32 bits, zero-extended).
-constexpr HashSum hash_element(uint64_t index, uint32_t bits) {
+ZP_HOST_DEVICE constexpr HashSum hash_element(uint64_t index, uint32_t bits) {
   const auto lo = static_cast<uint32_t>(index);
   const auto hi = static_cast<uint32_t>(index >> 32);
   // Four multiplies of odd-ish 32-bit words; every input bit reaches both lanes.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/exact_words.hpp"
+
 namespace zp {
 
 inline constexpr int64_t kNormBlock = 64;
@@ -21,15 +23,13 @@ class ExactSum {
   std::array<int64_t, 6> limbs() const;
   // Adds what limbs() gave on another rank.
   void add_limbs(const std::array<int64_t, 6>& limbs);
-  bool saturated() const { return saturated_; }
+  bool saturated() const { return sum_.saturated; }
   // The sum, rounded to nearest even fp64. Infinity when saturated.
   double value() const;
   friend bool operator==(const ExactSum&, const ExactSum&) = default;
 
  private:
-  void test_range();
-  std::array<uint64_t, 3> words_{};  // least significant first, unit 2⁻¹⁰⁰
-  bool saturated_ = false;
+  ExactWords sum_;
 };
 
 // Factor that brings a gradient of this norm down to `clip`: clip/norm where norm > clip, else 1; fp64, then

@@ -34,10 +34,13 @@ class Error : public std::runtime_error {
   Exit code_;
 };
 
-// Where a rule stands. Default arguments capture the caller (clang 14 has no std::source_location).
+// Where a rule stands. Default arguments capture the caller (clang 14 has no std::source_location; members
+// with these as initializers end nvcc 13).
 struct Where {
-  const char* file = __builtin_FILE();
-  int line = __builtin_LINE();
+  const char* file;
+  int line;
+  constexpr Where(const char* at_file = __builtin_FILE(), int at_line = __builtin_LINE())
+      : file(at_file), line(at_line) {}
 };
 
 // Throws Error(code, message). `message` is one line: what, where, what would be right.

@@ -8,6 +8,7 @@ namespace zp {
 
 struct Elements {
   int64_t n = 0;
+  friend constexpr bool operator==(const Elements&, const Elements&) = default;
   friend constexpr auto operator<=>(const Elements&, const Elements&) = default;
   friend constexpr Elements operator+(Elements a, Elements b) { return {a.n + b.n}; }
   friend constexpr Elements operator-(Elements a, Elements b) { return {a.n - b.n}; }
@@ -19,6 +20,7 @@ struct Elements {
 
 struct Bytes {
   int64_t n = 0;
+  friend constexpr bool operator==(const Bytes&, const Bytes&) = default;
   friend constexpr auto operator<=>(const Bytes&, const Bytes&) = default;
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.n + b.n}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.n - b.n}; }
@@ -36,6 +38,7 @@ constexpr Bytes operator*(Elements e, Bytes each) { return {e.n * each.n}; }
 // Half-open run of elements.
 struct Range {
   Elements begin, end;
+  friend constexpr bool operator==(const Range&, const Range&) = default;
   friend constexpr auto operator<=>(const Range&, const Range&) = default;
   constexpr Elements length() const { return end - begin; }
   constexpr bool empty() const { return begin == end; }

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "harness/base/host_device.hpp"
+
 namespace zp {
 
 // A bijective mix of 64 bits (the finaliser of SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
-constexpr uint64_t mix64(uint64_t z) {
+ZP_HOST_DEVICE constexpr uint64_t mix64(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   return z ^ (z >> 31);
@@ -22,13 +24,13 @@ constexpr uint64_t key_of(uint64_t seed, std::string_view name) {
 }
 
 // 64 random bits for (key, counter).
-constexpr uint64_t random_bits(uint64_t key, uint64_t counter) {
+ZP_HOST_DEVICE constexpr uint64_t random_bits(uint64_t key, uint64_t counter) {
   return mix64(key + mix64(counter * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL));
 }
 
 // Approximately normal, standard deviation `scale`: the centred sum of four 16-bit integers (Irwin-Hall),
 // which is exact, then two rounded products. Range ±2·sqrt(3)·scale.
-constexpr float random_normal(uint64_t key, uint64_t counter, float scale) {
+ZP_HOST_DEVICE constexpr float random_normal(uint64_t key, uint64_t counter, float scale) {
   const uint64_t r = random_bits(key, counter);
   const int64_t sum =
       static_cast<int64_t>((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));

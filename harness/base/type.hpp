@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "harness/base/host_device.hpp"
 #include "harness/base/quantities.hpp"
 
 namespace zp {
@@ -38,12 +39,12 @@ struct bf16 {
   friend constexpr bool operator==(bf16, bf16) = default;
 };
 
-constexpr float widen(bf16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
-constexpr float widen(float x) { return x; }
+ZP_HOST_DEVICE constexpr float widen(bf16 x) { return __builtin_bit_cast(float, uint32_t{x.bits} << 16); }
+ZP_HOST_DEVICE constexpr float widen(float x) { return x; }
 
 // Round to nearest even; every NaN becomes 0x7fff.
-constexpr bf16 round_to_bf16(float x) {
-  const auto u = std::bit_cast<uint32_t>(x);
+ZP_HOST_DEVICE constexpr bf16 round_to_bf16(float x) {
+  const auto u = __builtin_bit_cast(uint32_t, x);
   if ((u & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
   return {static_cast<uint16_t>((u + 0x7fffU + ((u >> 16) & 1U)) >> 16)};
 }

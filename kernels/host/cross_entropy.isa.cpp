@@ -1,4 +1,5 @@
 // Softmax cross entropy: the loss of every row, and its gradient in place of the logits.
+#include "kernels/arguments.hpp"
 #include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
 
@@ -6,12 +7,10 @@ namespace zp::kernels::ZP_ISA {
 namespace {
 
 const int32_t* checked_targets(const View& view, int64_t rows, int64_t vocabulary) {
-  require(rows > 0 && vocabulary > 0, "cross entropy: there are rows and a vocabulary");
-  require_length(view, rows, "cross entropy: a target for each row");
   const int32_t* targets = view.read<int32_t>();
-  for (int64_t r = 0; r < rows; ++r) {
-    require(targets[r] >= 0 && targets[r] < vocabulary, "cross entropy: a target lies in the vocabulary");
-  }
+  bool all_hold = true;
+  for (int64_t r = 0; r < rows; ++r) all_hold = all_hold && targets[r] >= 0 && targets[r] < vocabulary;
+  require_tokens(all_hold);
   return targets;
 }
 
@@ -20,11 +19,6 @@ const int32_t* checked_targets(const View& view, int64_t rows, int64_t vocabular
 void run(HostContext& context, const CrossEntropyForward& call) {
   const int64_t rows = call.rows, vocabulary = call.vocabulary;
   const int32_t* targets = checked_targets(call.targets, rows, vocabulary);
-  require_length(call.logits, rows * vocabulary, "cross entropy: logits are rows x vocabulary");
-  require_length(call.row_max, rows, "cross entropy: a maximum for each row");
-  require_length(call.row_sum, rows, "cross entropy: a sum for each row");
-  require_length(call.row_loss, rows, "cross entropy: a loss for each row");
-  require_length(call.loss, 1, "cross entropy: one loss");
   const float* logits = call.logits.read<float>();
   float* row_maxima = call.row_max.write<float>();
   float* row_sums = call.row_sum.write<float>();
@@ -48,9 +42,6 @@ void run(HostContext& context, const CrossEntropyForward& call) {
 void run(HostContext& context, const CrossEntropyBackward& call) {
   const int64_t rows = call.rows, vocabulary = call.vocabulary;
   const int32_t* targets = checked_targets(call.targets, rows, vocabulary);
-  require_length(call.logits, rows * vocabulary, "cross entropy backward: logits are rows x vocabulary");
-  require_length(call.row_max, rows, "cross entropy backward: a maximum for each row");
-  require_length(call.row_sum, rows, "cross entropy backward: a sum for each row");
   float* logits = call.logits.write<float>();
   const float* row_maxima = call.row_max.read<float>();
   const float* row_sums = call.row_sum.read<float>();

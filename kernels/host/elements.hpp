@@ -104,8 +104,4 @@ void with_type(Type type, const Body& body) {
   fail(Exit::internal, "a kernel was given integers for numbers");
 }
 
-inline void require_length(const View& view, int64_t length, std::string_view rule, Where where = {}) {
-  require(view.length().n == length, rule, where);
-}
-
 }  // namespace zp::kernels::ZP_ISA

@@ -1,57 +1,41 @@
 // Gradients in fixed point: from fp32 to multiples of 2⁻⁴⁴ and back, and sums of integers, which are the same
 // in any order.
+#include "kernels/fixed.hpp"
+#include "kernels/arguments.hpp"
 #include "kernels/host/elements.hpp"
 #include "kernels/host/isa.hpp"
 
 namespace zp::kernels::ZP_ISA {
 namespace {
 
-constexpr double kUnits = 0x1p44;         // of 1
-constexpr double kRounder = 0x1.8p52;     // added to a number below 2⁵¹, leaves whole numbers only
-constexpr double kRoundedBelow = 0x1p51;  // above it, every fp32 is whole
-constexpr double kBound = 0x1p19;
 constexpr int64_t kTile = 512;
 
-ZP_INLINE bool holds(float x, double terms) {
-  return __builtin_fabs(static_cast<double>(x)) * terms < kBound;
-}
-
-// The product is exact; a sum's rounding is the one to a whole number.
-ZP_INLINE int64_t fixed(float x) {
-  const double units = static_cast<double>(x) * kUnits;
-  const double rounded = (units + kRounder) - kRounder;
-  return static_cast<int64_t>(__builtin_fabs(units) < kRoundedBelow ? rounded : units);
-}
-
-ZP_INLINE float real(int64_t z) { return static_cast<float>(static_cast<double>(z) * (1.0 / kUnits)); }
-
-// As unsigned numbers: sums that wrap on the way do no harm where the last one does not.
-ZP_INLINE int64_t sum(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+[[noreturn]] void fail_at_first(const float* from, int64_t terms) {
+  int64_t at = 0;
+  while (fits_fixed(from[at], static_cast<double>(terms))) ++at;
+  fail_to_fixed(at, from[at], terms);
 }
 
 void add_tile(int64_t* tile, const int64_t* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) tile[i] = sum(tile[i], x[i]);
+  for (int64_t i = 0; i < n; ++i) tile[i] = sum_fixed(tile[i], x[i]);
 }
 
 }  // namespace
 
 void run(HostContext& context, const ToFixed& call) {
   const int64_t n = call.from.length().n;
-  require_length(call.to, n, "to fixed: to is as long as from");
-  require(call.terms > 0, "to fixed: a sum has terms");
   const float* from = call.from.read<float>();
   int64_t* to = call.to.write<int64_t>();
   const auto terms = static_cast<double>(call.terms);
   const bool adds = call.write == Write::accumulate;
   over_blocks(context.pool, n, kBlock, [=, &call](int64_t begin, int64_t end) {
     bool all_hold = true;
-    for (int64_t i = begin; i < end; ++i) all_hold &= holds(from[i], terms);
-    if (!all_hold) fail_to_fixed(from, n, call.terms);
+    for (int64_t i = begin; i < end; ++i) all_hold &= fits_fixed(from[i], terms);
+    if (!all_hold) fail_at_first(from, call.terms);
     if (adds) {
-      for (int64_t i = begin; i < end; ++i) to[i] = sum(to[i], fixed(from[i]));
+      for (int64_t i = begin; i < end; ++i) to[i] = sum_fixed(to[i], to_fixed(from[i]));
     } else {
-      for (int64_t i = begin; i < end; ++i) to[i] = fixed(from[i]);
+      for (int64_t i = begin; i < end; ++i) to[i] = to_fixed(from[i]);
     }
   });
 }
@@ -59,11 +43,7 @@ void run(HostContext& context, const ToFixed& call) {
 void run_integer_fold(HostContext& context, const Fold& call) {
   const int64_t n = call.out.length().n;
   const bool stays = call.out.type() == Type::i64;
-  require(!stays || call.divisor == 1.0F, "integer fold: integers are not divided");
-  for (const View& view : call.inputs) {
-    require_length(view, n, "integer fold: every input is as long as out");
-    static_cast<void>(view.read<int64_t>());  // waits, and checks the type
-  }
+  for (const View& view : call.inputs) static_cast<void>(view.read<int64_t>());  // waits, and checks the type
   int64_t* whole = stays ? call.out.write<int64_t>() : nullptr;
   float* out = stays ? nullptr : call.out.write<float>();
   over_blocks(context.pool, n, kTile, [=, &call](int64_t begin, int64_t end) {
@@ -75,7 +55,7 @@ void run_integer_fold(HostContext& context, const Fold& call) {
       if (stays) {
         whole[i] = tile[i - begin];
       } else {
-        out[i] = real(tile[i - begin]) / call.divisor;
+        out[i] = from_fixed(tile[i - begin]) / call.divisor;
       }
     }
   });

@@ -31,9 +31,6 @@ struct HostFunctionsOf<std::variant<C...>> : HostFunction<C>... {
 };
 using HostFunctions = HostFunctionsOf<Call>;
 
-// Throws the first element of `from` that to fixed refuses.
-[[noreturn]] void fail_to_fixed(const float* from, int64_t length, int64_t terms);
-
 #if defined(__x86_64__)
 namespace avx512 {
 HostFunctions functions();

@@ -1,11 +1,9 @@
 // The host's table of kernels: chooses an ISA when it starts, owns the threads and the workspace.
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "harness/base/check.hpp"
+#include "kernels/arguments.hpp"
 #include "kernels/host/functions.hpp"
 
 namespace zp::kernels {
@@ -71,6 +69,7 @@ class HostTable final : public Table {
   void set_poll(const std::function<void()>& poll) override { pool_.set_poll(poll); }
 
   void run(const Call& call) override {
+    require_arguments(call);
     std::visit(
         [this]<class C>(const C& one) { static_cast<const HostFunction<C>&>(functions_).run(context_, one); },
         call);
@@ -84,20 +83,6 @@ class HostTable final : public Table {
 };
 
 }  // namespace
-
-void fail_to_fixed(const float* from, int64_t length, int64_t terms) {
-  const auto holds = [terms](float x) {
-    return std::fabs(static_cast<double>(x)) * static_cast<double>(terms) < 0x1p19;
-  };
-  const int64_t at = std::find_if_not(from, from + length, holds) - from;
-  std::array<char, 160> text{};
-  std::snprintf(
-      text.data(), text.size(),
-      "to fixed: element %lld is %.9g; fixed point holds less than 2^19/%lld of a sum of %lld terms",
-      static_cast<long long>(at), static_cast<double>(from[at]), static_cast<long long>(terms),
-      static_cast<long long>(terms));
-  fail(Exit::bits, text.data());
-}
 
 Bytes host_workspace(const HostOptions& options) {
   const int64_t threads = options.threads;

@@ -1,5 +1,5 @@
 // The kernels of one ISA, an overload per call. Each is defined in one *.isa.cpp; functions.isa.cpp puts them
-// into the table. Arguments are checked here, by the kernel; results keep the contract in
+// into the table, which has checked the arguments (kernels/arguments.hpp); results keep the contract in
 // kernels/kernels.hpp. Such files keep to plain loops and internal or ISA-named functions: a standard
 // template that is not inlined would be shared with files compiled for every processor.
 #pragma once
