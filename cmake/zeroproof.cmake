@@ -4,7 +4,8 @@
 # sanitizers are in it.
 add_library(zp_plain_flags INTERFACE)
 target_include_directories(zp_plain_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(zp_plain_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
+target_compile_options(zp_plain_flags INTERFACE
+                       "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra;-Wpedantic;-Werror>")
 target_link_libraries(zp_plain_flags INTERFACE Threads::Threads)
 add_library(zp_flags INTERFACE)
 target_link_libraries(zp_flags INTERFACE zp_plain_flags)

@@ -60,8 +60,7 @@ const std::vector<Quarantine>& quarantines() {
        R"(harness/transport/mpi[a-z_]*\.cpp|correctness/transport/.*|bench/collectives_bench\.cpp)", 0},
       {R"(nccl\.h)", R"(harness/transport/nccl[a-z_]*\.cpp)", 0},
       {R"((cuda|cublas|nvrtc).*\.(h|hpp|cuh))",
-       R"(harness/device/cuda_device.*|harness/measure/.*|kernels/.*_cuda\.cu|correctness/cuda_emulator/.*)",
-       0},
+       R"(harness/(device/cuda_|measure/).*|kernels/cuda/.*|correctness/(kernels/cuda|cuda_emulator)/.*)", 0},
       {R"(CLI/.*)", R"(harness/suite/.*\.cpp)", 1},
       {R"(nlohmann/.*)", R"(harness/(report|suite)/.*\.cpp)", 3},
       {R"(fmt/.*)", R"(.*\.(cpp|cu))", 0},
@@ -352,7 +351,8 @@ TEST(Quarantine, RefusesAVendorHeaderElsewhere) {
       against_quarantine({{"harness/strategy/ddp.cpp", "// x\n#include <mpi.h>\n"},
                           {"harness/transport/mpi_link.cpp", "// x\n#include <mpi.h>\n"},
                           {"harness/trainer/step.cpp", "// x\n#include <cuda_runtime.h>\n"},
-                          {"kernels/gemm_cuda.cu", "// x\n#include <cuda_bf16.h>\n"},
+                          {"kernels/cuda/gemm.cu", "// x\n#include <cuda_bf16.h>\n"},
+                          {"harness/device/cuda_check.hpp", "// x\n#include <cuda_runtime_api.h>\n"},
                           {"harness/ledger/l.hpp", "// x\n#include <fmt/format.h>\n"}});
   EXPECT_EQ(found.size(), 3U) << listed(found);
   EXPECT_NE(listed(found).find("harness/strategy/ddp.cpp:2: <mpi.h>"), std::string::npos) << listed(found);

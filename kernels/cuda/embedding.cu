@@ -1,0 +1,136 @@
+// Token and position tables to rows, and rows of gradients back into the tables, tokens in order.
+#include "kernels/arguments.hpp"
+#include "kernels/cuda/elements.cuh"
+
+namespace zp::kernels::cuda {
+namespace {
+
+struct TokenBody {
+  const int32_t* tokens;
+  int64_t vocabulary;
+  unsigned long long* refused;
+
+  __device__ void run(int64_t i) const {
+    if (tokens[i] < 0 || tokens[i] >= vocabulary) atomicMin(refused, static_cast<unsigned long long>(i));
+  }
+};
+
+template <class T>
+struct EmbeddingBody {
+  const int32_t* tokens;
+  const T *token, *position;
+  float* x;
+  int64_t sequence, columns;
+
+  template <int width>
+  __device__ void run(int64_t row, int64_t column) const {
+    auto sum = read<width>(token + tokens[row] * columns + column);
+    const auto place = read<width>(position + row % sequence * columns + column);
+    for (int j = 0; j < width; ++j) sum.of[j] = sum.of[j] + place.of[j];
+    write(x + row * columns + column, sum);
+  }
+};
+
+// +0 into every row of a table.
+struct ClearBody {
+  float* table;
+
+  template <int width>
+  __device__ void run(int64_t i) const {
+    write(table + i, Vector<float, width>{});
+  }
+};
+
+// A position's row: the sum of its rows of dx, in order, from +0.
+struct PositionBody {
+  const float* dx;
+  float* dposition;
+  int64_t rows, sequence, columns;
+
+  template <int width>
+  __device__ void run(int64_t place, int64_t column) const {
+    Vector<float, width> sum{};
+    for (int64_t row = place; place < sequence && row < rows; row += sequence) {
+      const auto d = read<width>(dx + row * columns + column);
+      for (int j = 0; j < width; ++j) sum.of[j] = sum.of[j] + d.of[j];
+    }
+    write(dposition + place * columns + column, sum);
+  }
+};
+
+constexpr int kStripes = kThreads / kWarp;  // of a block, a warp each
+constexpr int kColumns = 4;                 // of a lane; a stripe is 32 times as wide
+
+// A warp has one row and one stripe of columns. It looks for its row's token, 32 rows at a time: where an
+// earlier row has it, that row's warp adds for both; else this warp adds all rows of the token, in order, to
+// what the table holds.
+__global__ void __launch_bounds__(kThreads)
+    add_token_rows(const int32_t* tokens, const float* dx, float* dtoken, int64_t rows, int64_t width) {
+  const int64_t row = blockIdx.x;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const int64_t stripe = int64_t{blockIdx.y} * kStripes + threadIdx.x / kWarp;
+  const int64_t column = stripe * kColumns * kWarp + lane;
+  if (stripe * kColumns * kWarp >= width) return;
+  const int32_t token = tokens[row];
+  float* to = dtoken + token * width;
+  float sum[kColumns] = {};
+#pragma unroll
+  for (int j = 0; j < kColumns; ++j) {
+    if (column + j * kWarp < width) sum[j] = to[column + j * kWarp];
+  }
+  for (int64_t first = 0; first < rows; first += kWarp) {
+    const bool same = first + lane < rows && tokens[first + lane] == token;
+    for (unsigned found = __ballot_sync(kWholeWarp, same); found != 0; found &= found - 1) {
+      const int64_t next = first + __ffs(static_cast<int>(found)) - 1;
+      if (next < row) return;  // all lanes alike
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        if (column + j * kWarp < width) sum[j] = sum[j] + dx[next * width + column + j * kWarp];
+      }
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kColumns; ++j) {
+    if (column + j * kWarp < width) to[column + j * kWarp] = sum[j];
+  }
+}
+
+}  // namespace
+
+void require_tokens_on_device(const Context& context, const View& tokens, int64_t vocabulary) {
+  context.begin_hand_over();
+  const TokenBody body{input<int32_t>(tokens), vocabulary, &context.handed->refused};
+  launch_over_each(context, tokens.length().n, body);
+  require_tokens(context.hand_over().refused == kNoneRefused);
+}
+
+void run(const Context& context, const EmbeddingForward& call) {
+  require_tokens_on_device(context, call.tokens, call.token.length().n / call.width);
+  with_type(call.token.type(), [&]<class T>(T) {
+    const EmbeddingBody<T> body{.tokens = input<int32_t>(call.tokens),
+                                .token = input<T>(call.token),
+                                .position = input<T>(call.position),
+                                .x = output<float>(call.x),
+                                .sequence = call.sequence,
+                                .columns = call.width};
+    launch_over_rows(context, call.rows, call.width,
+                     is_aligned(body.token) && is_aligned(body.position) && is_aligned(body.x), body);
+  });
+}
+
+void run(const Context& context, const EmbeddingBackward& call) {
+  require_tokens_on_device(context, call.tokens, call.dtoken.length().n / call.width);
+  const float* dx = input<float>(call.dx);
+  float* dtoken = output<float>(call.dtoken);
+  if (call.write_tokens == Write::overwrite) {
+    launch_over_elements(context, call.dtoken.length().n, is_aligned(dtoken), ClearBody{dtoken});
+  }
+  const int64_t stripes = blocks_for(call.width, int64_t{kColumns} * kWarp);
+  launch(context, {.x = call.rows, .y = blocks_for(stripes, kStripes)}, add_token_rows,
+         input<int32_t>(call.tokens), dx, dtoken, call.rows, call.width);
+  const PositionBody body{dx, output<float>(call.dposition), call.rows, call.sequence, call.width};
+  launch_over_rows(context, call.dposition.length().n / call.width, call.width,
+                   is_aligned(dx) && is_aligned(body.dposition), body);
+}
+
+}  // namespace zp::kernels::cuda

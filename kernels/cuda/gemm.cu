@@ -1,0 +1,327 @@
+// Matrix product in the contract's order: every element is one thread's chain of fma over k ascending, cut at
+// k ≡ 0 mod 512. A block makes one square tile of C, a thread 8 x 8 of its elements in registers; operands
+// come in tiles 16 deep through shared memory, two of them by turns. No term exists at an index ≥ k.
+#include <cuda_pipeline.h>
+
+#include "kernels/cuda/elements.cuh"
+
+namespace zp::kernels::cuda {
+namespace {
+
+constexpr int kDepth = 16;      // of an operand's tile, along k
+constexpr int kThreadTile = 8;  // rows and columns of a thread: two groups of four, half a tile apart
+constexpr int kGroup = 4;
+constexpr int kPad = 4;  // floats behind each row of a tile: rows stay 16-byte aligned
+constexpr int kBytes = 16;
+static_assert(kPanelDepth % kDepth == 0, "a chain ends with a tile");
+
+// An operand as (count x k): element (i, k) stands at data[i·stride + k] (along) or data[k·stride + i].
+template <class T>
+struct Operand {
+  const T* data;
+  int64_t count, k, stride;
+  bool along;
+  bool aligned;  // every row of memory begins at a multiple of 16 bytes
+};
+
+template <int tile>
+using Panel = float[kDepth][tile + kPad];
+
+template <int tile>
+inline constexpr int kTileThreads = tile / kThreadTile*(tile / kThreadTile);
+
+__device__ inline void copy_async(float* to, const float* from, int bytes) {
+  __pipeline_memcpy_async(to, from, static_cast<size_t>(bytes));
+}
+
+// Brings elements first … first + tile - 1 at k … k + 15 of an fp32 operand into a panel; complete after
+// __pipeline_wait_prior. Where no element exists in the first direction +0 stands, which no result sees.
+template <int tile>
+struct AsyncLoader {
+  static constexpr int kThreadsHere = kTileThreads<tile>;
+
+  __device__ void start(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
+    if (x.along) {
+      along(x, first, k, to);
+    } else {
+      across(x, first, k, to);
+    }
+  }
+  __device__ void finish(Panel<tile>&) {}
+
+ private:
+  // A warp copies 8 k of 4 rows: whole sectors of memory, every lane to a bank of its own.
+  __device__ static void along(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
+    constexpr int kRun = 8;
+#pragma unroll
+    for (int step = 0; step < tile * kDepth / kThreadsHere; ++step) {
+      const int e = static_cast<int>(threadIdx.x) + step * kThreadsHere;
+      const int depth = e % kRun + e / (kRun * tile) * kRun;
+      const int i = e / kRun % tile;
+      if (k + depth >= x.k) continue;
+      if (first + i < x.count) {
+        copy_async(&to[depth][i], x.data + (first + i) * x.stride + k + depth, sizeof(float));
+      } else {
+        to[depth][i] = 0.0F;
+      }
+    }
+  }
+
+  __device__ static void across(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
+#pragma unroll
+    for (int step = 0; step < tile * kDepth / kGroup / kThreadsHere; ++step) {
+      const int v = static_cast<int>(threadIdx.x) + step * kThreadsHere;
+      const int depth = v / (tile / kGroup);
+      const int i = v % (tile / kGroup) * kGroup;
+      if (k + depth >= x.k) continue;
+      const float* from = x.data + (k + depth) * x.stride + first + i;
+      if (x.aligned && first + i + kGroup <= x.count) {
+        copy_async(&to[depth][i], from, kBytes);
+        continue;
+      }
+      for (int j = 0; j < kGroup; ++j) {
+        if (first + i + j < x.count) {
+          copy_async(&to[depth][i + j], from + j, sizeof(float));
+        } else {
+          to[depth][i + j] = 0.0F;
+        }
+      }
+    }
+  }
+};
+
+// The same of a bf16 operand: loaded into registers before the tile at hand is multiplied, widened and stored
+// afterwards. A thread loads 8 elements that lie side by side.
+template <int tile>
+struct WideningLoader {
+  static constexpr int kThreadsHere = kTileThreads<tile>;
+  static constexpr int kRun = 8;
+  static constexpr int kSteps = tile * kDepth / kRun / kThreadsHere;
+  bf16 held[kSteps][kRun];
+
+  __device__ void start(const Operand<bf16>& x, int64_t first, int64_t k, Panel<tile>&) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const Place place(step, x.along);
+      const int64_t row = x.along ? first + place.i : k + place.depth;  // of memory
+      const int64_t column = x.along ? k + place.depth : first + place.i;
+      const int64_t rows = x.along ? x.count : x.k, columns = x.along ? x.k : x.count;
+      const bf16* from = x.data + row * x.stride + column;
+      if (row < rows && x.aligned && column + kRun <= columns) {
+        const auto whole = *reinterpret_cast<const Vector<bf16, kRun>*>(from);
+#pragma unroll
+        for (int j = 0; j < kRun; ++j) held[step][j] = whole.of[j];
+      } else {
+#pragma unroll
+        for (int j = 0; j < kRun; ++j) held[step][j] = row < rows && column + j < columns ? from[j] : bf16{};
+      }
+    }
+    along_ = x.along;
+  }
+
+  __device__ void finish(Panel<tile>& to) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const Place place(step, along_);
+#pragma unroll
+      for (int j = 0; j < kRun; ++j) {
+        if (along_) {
+          to[place.depth + j][place.i] = widen(held[step][j]);
+        } else {
+          to[place.depth][place.i + j] = widen(held[step][j]);
+        }
+      }
+    }
+  }
+
+ private:
+  // Where the first of 8 elements goes.
+  struct Place {
+    int depth, i;
+    __device__ Place(int step, bool along) {
+      const int v = static_cast<int>(threadIdx.x) + step * kThreadsHere;
+      depth = along ? v % (kDepth / kRun) * kRun : v / (tile / kRun);
+      i = along ? v / (kDepth / kRun) : v % (tile / kRun) * kRun;
+    }
+  };
+  bool along_ = false;
+};
+
+template <int tile, class T>
+struct LoaderOf {
+  using Type = AsyncLoader<tile>;
+};
+template <int tile>
+struct LoaderOf<tile, bf16> {
+  using Type = WideningLoader<tile>;
+};
+
+template <class T>
+struct Product {
+  Operand<float> a;
+  Operand<T> b;
+  float* c;
+  bool aligned;  // rows of c likewise
+  bool accumulate;
+};
+
+// A thread's elements of C, and where they stand. Lanes of a warp make a patch of 4 x 8 groups, so that they
+// share what they read from shared memory.
+template <int tile>
+struct Chains {
+  float of[kThreadTile][kThreadTile] = {};
+  int row, column;  // of the first group, in the tile
+
+  __device__ Chains() {
+    constexpr int kPatchRows = 4, kPatchColumns = 8;
+    constexpr int kPatches = tile / kGroup / 2 / kPatchColumns;  // side by side in half a tile
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+    row = (warp / kPatches * kPatchRows + lane / kPatchColumns) * kGroup;
+    column = (warp % kPatches * kPatchColumns + lane % kPatchColumns) * kGroup;
+  }
+
+  // One term of every chain.
+  __device__ void step(const float* a, const float* b) {
+    float left[kThreadTile], right[kThreadTile];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto x = read<kGroup>(a + row + half * (tile / 2));
+      const auto y = read<kGroup>(b + column + half * (tile / 2));
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        left[half * kGroup + j] = x.of[j];
+        right[half * kGroup + j] = y.of[j];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kThreadTile; ++i) {
+#pragma unroll
+      for (int j = 0; j < kThreadTile; ++j) of[i][j] = fmaf(left[i], right[j], of[i][j]);
+    }
+  }
+
+  // Finished chains go to C, which they overwrite or are added to; the next ones start from +0.
+  template <class T>
+  __device__ void flush(const Product<T>& p, int64_t first_row, int64_t first_column, bool adds) {
+#pragma unroll
+    for (int i = 0; i < kThreadTile; ++i) {
+      const int64_t r = first_row + row + i / kGroup * (tile / 2) + i % kGroup;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t c = first_column + column + half * (tile / 2);
+        if (r < p.a.count)
+          flush_group(p, p.c + r * p.b.count + c, p.b.count - c, &of[i][half * kGroup], adds);
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  __device__ static void flush_group(const Product<T>& p, float* to, int64_t columns, float* chains,
+                                     bool adds) {
+    if (p.aligned && columns >= kGroup) {
+      Vector<float, kGroup> sums{};
+      if (adds) sums = read<kGroup>(to);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) sums.of[j] = adds ? sums.of[j] + chains[j] : chains[j];
+      write(to, sums);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        if (j < columns) to[j] = adds ? to[j] + chains[j] : chains[j];
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) chains[j] = 0.0F;
+  }
+};
+
+template <int tile, class T>
+__global__ void __launch_bounds__(kTileThreads<tile>) gemm(Product<T> p) {
+  __shared__ __align__(16) Panel<tile> a[2];
+  __shared__ __align__(16) Panel<tile> b[2];
+  const int64_t row = int64_t{blockIdx.x} * tile, column = int64_t{blockIdx.y} * tile;
+  AsyncLoader<tile> load_a;
+  typename LoaderOf<tile, T>::Type load_b;
+  Chains<tile> chains;
+  const int64_t depth = p.a.k;
+  const auto start = [&](int64_t k, int turn) {
+    load_a.start(p.a, row, k, a[turn]);
+    load_b.start(p.b, column, k, b[turn]);
+    __pipeline_commit();
+  };
+  const auto finish = [&](int turn) {
+    load_b.finish(b[turn]);
+    __pipeline_wait_prior(0);
+    __syncthreads();
+  };
+  bool adds = p.accumulate;
+  if (depth > 0) {
+    start(0, 0);
+    finish(0);
+  }
+  int turn = 0;
+  for (int64_t k = 0; k < depth; k += kDepth, turn ^= 1) {
+    const bool more = k + kDepth < depth;
+    if (more) start(k + kDepth, turn ^ 1);
+    if (k + kDepth <= depth) {
+#pragma unroll
+      for (int i = 0; i < kDepth; ++i) chains.step(a[turn][i], b[turn][i]);
+    } else {
+      for (int i = 0; i < static_cast<int>(depth - k); ++i) chains.step(a[turn][i], b[turn][i]);
+    }
+    if (more) finish(turn ^ 1);
+    if (more && (k + kDepth) % kPanelDepth == 0) {
+      chains.flush(p, row, column, adds);
+      adds = true;
+    }
+  }
+  chains.flush(p, row, column, adds);
+}
+
+template <class T>
+bool rows_are_aligned(const T* data, int64_t stride) {
+  return reinterpret_cast<uintptr_t>(data) % kBytes == 0 &&
+         stride * static_cast<int64_t>(sizeof(T)) % kBytes == 0;
+}
+
+// The operand of `count` rows or columns; `turned` where the other order than its own is stored.
+template <class T>
+Operand<T> operand(const T* data, int64_t count, int64_t k, bool along) {
+  const int64_t stride = along ? k : count;
+  return {data, count, k, stride, along, rows_are_aligned(data, stride)};
+}
+
+template <int tile, class T>
+void launch_gemm(const Context& context, const Product<T>& p) {
+  launch(context,
+         {.x = blocks_for(p.a.count, tile), .y = blocks_for(p.b.count, tile), .threads = kTileThreads<tile>},
+         gemm<tile, T>, p);
+}
+
+// With fewer large tiles than this, processors would stand idle: small ones are four times as many.
+constexpr int64_t kFewTiles = 264;
+
+}  // namespace
+
+void run(const Context& context, const Gemm& call) {
+  if (call.m == 0 || call.n == 0) return;
+  with_type(call.b.type(), [&]<class T>(T) {
+    float* c = output<float>(call.c);
+    const Product<T> p{
+        .a = operand(input<float>(call.a), call.m, call.k, call.a_stored == Transpose::no),
+        .b = operand(input<T>(call.b), call.n, call.k, call.b_stored == Transpose::yes),
+        .c = c,
+        .aligned = rows_are_aligned(c, call.n),
+        .accumulate = call.write == Write::accumulate,
+    };
+    const int64_t large_tiles = blocks_for(call.m, 128) * blocks_for(call.n, 128);
+    if (large_tiles < kFewTiles) {
+      launch_gemm<64>(context, p);
+    } else {
+      launch_gemm<128>(context, p);
+    }
+  });
+}
+
+}  // namespace zp::kernels::cuda
