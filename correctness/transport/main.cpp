@@ -4,18 +4,22 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
 #include "harness/transport/transport.hpp"
 
 namespace {
 
 class FailuresOnly final : public testing::EmptyTestEventListener {
+  // A result comes while GoogleTest is locked: it cannot be asked then which test it is of.
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::cerr << (test == nullptr ? "" : test->name()) << " " << result.file_name() << ":"
+    std::cerr << test_ << " " << (result.file_name() == nullptr ? "" : result.file_name()) << ":"
               << result.line_number() << ": " << result.message() << "\n";
   }
+
+  std::string test_;
 };
 
 }  // namespace
