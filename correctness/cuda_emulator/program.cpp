@@ -2,15 +2,15 @@
 // [ARGUMENT]`, with the settings of the environment. Exit code 0: ended, values right; 1: values wrong; 2: no
 // such name.
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "correctness/cuda_emulator/checked.hpp"
 #include "correctness/cuda_emulator/lab.hpp"
 #include "correctness/cuda_emulator/pipeline.hpp"
+#include "correctness/cuda_emulator/uses.hpp"
 
 namespace zp::lab {
 namespace {
@@ -158,11 +158,6 @@ int read_after_destruction(int waits) {
   return std::count(host + 0, host + 1000, 1.0F) == 1000 ? 0 : 1;
 }
 
-struct Use {
-  const char* name;
-  int (*run)(int argument);
-};
-
 constexpr Use kUses[] = {
     {"pipeline", pipeline},
     {"different_barriers", different_barriers},
@@ -184,9 +179,4 @@ constexpr Use kUses[] = {
 }  // namespace
 }  // namespace zp::lab
 
-int main(int argc, char** argv) {
-  for (const auto& use : zp::lab::kUses) {
-    if (argc > 1 && std::strcmp(argv[1], use.name) == 0) return use.run(argc > 2 ? std::atoi(argv[2]) : 0);
-  }
-  return 2;
-}
+int main(int argc, char** argv) { return zp::lab::run_use(zp::lab::kUses, argc, argv); }

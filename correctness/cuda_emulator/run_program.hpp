@@ -1,4 +1,4 @@
-// Runs the program of program.cpp and keeps what it said.
+// Runs a program of uses (uses.hpp) and keeps what it said.
 #pragma once
 
 #include <sys/wait.h>
@@ -15,9 +15,10 @@ struct Outcome {
   bool says(const std::string& words) const { return text.find(words) != std::string::npos; }
 };
 
-// `environment` as a shell takes it: NAME=value NAME=value.
+// `environment` as a shell takes it: NAME=value NAME=value. Uses of NCCL are a program of their own.
 inline Outcome run_program(const std::string& arguments, const std::string& environment = "") {
-  const std::string command = environment + " " ZP_EMULATOR_PROGRAM " " + arguments + " 2>&1";
+  const std::string program = arguments.starts_with("nccl_") ? ZP_NCCL_PROGRAM : ZP_EMULATOR_PROGRAM;
+  const std::string command = environment + " " + program + " " + arguments + " 2>&1";
   Outcome outcome;
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return outcome;
