@@ -3,7 +3,8 @@
 
 Reads what `zeroproof verify --dump DIR` wrote (results/dump.md): of every stage and step the loss and gradients of
 every micro-batch, their average, its norm, clipping, optimizer and rounding of parameters. Gradients come from
-automatic differentiation of the loss. Every tolerance is derived (fp64/bounds.py, fp64/shaken.py). Needs numpy and autograd.
+automatic differentiation of the loss. Every tolerance is derived: fp64/bounds.py, fp64/shaken.py, fp64/slips.py.
+Needs numpy and autograd.
 Exit code: 0 all agree, 7 something does not (one line says what), 6 no dump that can be recomputed.
 
 usage: oracle.py DIR [--wrong FORMULA]
@@ -21,6 +22,7 @@ import numpy as np
 from fp64.bounds import BF16_UNIT, TINY, UNIT, constant, exact, growth
 from fp64.formulas import WRONG, Formulas, Gpt, wrong
 from fp64.shaken_gpt import ShakenGpt
+from fp64.slips import Slips
 
 FP64_UNIT = 2.0**-53
 NORM_BLOCK = 64  # squares are added in fp64 block by block, and blocks exactly but for 2^-101 each
@@ -98,6 +100,7 @@ class Oracle:
         self.mastered = self.config["recipe"] != "fp32"
         self.exact_kind = "master" if self.mastered else "param"
         self.closest = collections.Counter()  # by what was compared: largest share of its bound that was used
+        self.finest = {}  # by number of the formulas: the smallest slip that a step would have shown, relative
         self.numbers = 0
 
     def compare(self, where, what, got, expected, bound):
@@ -142,7 +145,7 @@ class Oracle:
 
     def _check_micro_batches(self, stage, step, before, where):
         weights = {name: self.dump.read(stage, before, "param", name) for name in self.dump.tensors}
-        losses = []
+        losses, slips = [], Slips(self.config, self.dump.positions, self.formulas)
         for number in range(self.batches):
             here = f"{where}, micro-batch {number}"
             shape = (self.config["micro_batch_size"], self.config["sequence"])
@@ -150,13 +153,17 @@ class Oracle:
             targets = self.dump.read(stage, step, "targets", micro_batch=number).reshape(shape)
             self.compare(here, "targets of inputs", targets[:, :-1], inputs[:, 1:], 0.0)
             loss, gradients = self.gpt.loss_and_gradients(weights, inputs, targets)
-            loss_bound, bounds = self.shaken.loss_and_gradient_bounds(weights, inputs, targets)
+            loss_errors, errors = self.shaken.errors(weights, inputs, targets, seed=number)
             got = self.dump.read(stage, step, "loss", micro_batch=number)
-            self.compare(here, "loss", got, loss, loss_bound)
+            self.compare(here, "loss", got, loss, loss_errors.bound())
             losses.append(float(got))
-            for name in self.dump.trained:
-                got = self.dump.read(stage, step, "gradient", name, number)
-                self.compare(here, f"gradient of {name}", got, gradients[name], bounds[name])
+            got = {name: self.dump.read(stage, step, "gradient", name, number) for name in self.dump.trained}
+            for name, values in got.items():
+                self.compare(here, f"gradient of {name}", values, gradients[name], errors[name].bound())
+            slips.add((weights, inputs, targets), gradients, got, errors)
+        for number, (value, off, bound) in slips.measured().items():
+            self.compare(where, f"{number} of all gradients", value + off, value, bound)
+            self.finest[number] = min(self.finest.get(number, np.inf), bound / value)
         mean = math.fsum(losses) / self.batches
         bound = (self.batches + 1) * FP64_UNIT * math.fsum(map(abs, losses)) / self.batches
         self.compare(where, "mean loss", self.dump.read(stage, step, "mean-loss"), mean, bound)
@@ -266,7 +273,11 @@ def main():
         return 7
     shares = ", ".join(f"{kind} {share:.2g}" for kind, share in oracle.closest.items() if share > 0)
     stages = ", ".join(oracle.dump.stages)
-    print(f"oracle: {oracle.numbers} numbers of {stages} agree; largest share of a bound: {shares}")
+    finest = ", ".join(f"{number} {100 * bound:.2g} %" for number, bound in oracle.finest.items())
+    print(
+        f"oracle: {oracle.numbers} numbers of {stages} agree; largest share of a bound: {shares}; "
+        f"smallest slips seen: {finest}"
+    )
     return 0
 
 

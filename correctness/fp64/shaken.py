@@ -5,10 +5,12 @@ Bounds that add up worst cases double with every layer, until they say nothing. 
 formulas is done in fp64 and then moved, up or down at random, by the most that its rounding can amount to: 2^-24 of
 the result; n 2^-24 of the sum of magnitudes for a sum of n terms, which holds for any order and with or without fused
 multiply-add; 1.11 and 1.34 units in the last place for exp and tanh (tried over all of fp32; a unit is at most 2^-23
-of the value). SAMPLES such runs give each gradient element's standard deviation s, around their own mean, with all that
-errors of different elements have in common. The program's own roundings are no larger and have no preferred sign, so
-its deviation over s is at most Student's t with SAMPLES - 1 degrees of freedom, which exceeds TAIL with a probability
-below 10^-16. The only constants are those of the formats, that probability, and the number of runs.
+of the value). These two are approximations, which err alike for like arguments in every layer: in half of the runs
+all of them are moved up once more, in the other half down. SAMPLES such runs give each gradient element's standard
+deviation s, around their own mean, with all that errors of different elements have in common. The program's own
+roundings are no larger and have no preferred sign, so its deviation over s is at most Student's t with SAMPLES - 1
+degrees of freedom, which exceeds TAIL with a probability below 10^-16. The only constants are those of the formats,
+that probability, and the number of runs.
 """
 
 import numpy as np
@@ -19,6 +21,8 @@ SAMPLES = 32
 TAIL = 17.0
 EXP_ERROR = 1.11 * 2 * UNIT
 TANH_ERROR = 1.34 * 2 * UNIT
+EXP_WAY = np.resize([1, -1], SAMPLES)
+TANH_WAY = np.resize([1, 1, -1, -1], SAMPLES)
 
 
 class Shaken:
@@ -34,6 +38,11 @@ class Shaken:
         """`value`, moved by `bound` either way in each run."""
         signs = 1 - 2 * Shaken.random.integers(0, 2, size=value.shape, dtype=np.int8)
         return Shaken(value + signs * (bound + TINY))
+
+    @staticmethod
+    def approximated(value, bound, way):
+        """The same, and each run as a whole once more: 1 for up, -1 for down."""
+        return Shaken.of(value + np.reshape(way, (-1,) + (1,) * (value.ndim - 1)) * bound, bound)
 
     @staticmethod
     def rounded(value):
@@ -68,7 +77,12 @@ class Shaken:
 
     def tanh(self):
         t = np.tanh(self.value)
-        return Shaken.of(t, TANH_ERROR * np.abs(t))
+        return Shaken.approximated(t, TANH_ERROR * np.abs(t), TANH_WAY)
+
+
+def spread(runs):
+    """How far from their mean one more like them lies, but for a probability below 10^-16."""
+    return TAIL * np.std(runs, axis=0, ddof=1)
 
 
 def every_run(value):
@@ -92,7 +106,7 @@ def softmax(scores, mask=True):
     most = s.max(axis=-1, keepdims=True)
     below = np.where(mask, s, most) - most
     exponents = Shaken.of(below, UNIT * np.abs(below)).map(np.exp).value * mask
-    exponents = Shaken.of(exponents, EXP_ERROR * exponents)
+    exponents = Shaken.approximated(exponents, EXP_ERROR * exponents, EXP_WAY)
     total = exponents.sum(-1, keepdims=True)
     p = exponents * (exact(1.0) / total)
     logarithm = Shaken.rounded(np.log(total.value[..., 0])) + Shaken(most[..., 0])

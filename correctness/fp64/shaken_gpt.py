@@ -4,15 +4,28 @@
 Only their spread is used: what a dump is compared with is what `autograd` makes of the loss.
 """
 
+import dataclasses
+
 import numpy as np
 
 from fp64.bounds import BF16_TINY, BF16_UNIT, TINY
-from fp64.shaken import SAMPLES, TAIL, Shaken, constant, every_run, exact, softmax
+from fp64.shaken import SAMPLES, Shaken, constant, every_run, exact, softmax, spread
 from fp64.formulas import seen
 
 
 def transposed(x):
     return x.map(lambda a: np.swapaxes(a, -1, -2))
+
+
+@dataclasses.dataclass
+class Errors:
+    """What fp32 makes of an array in each run, and what storing it adds at most, element by element."""
+
+    runs: np.ndarray
+    stored: np.ndarray | float = 0.0
+
+    def bound(self):
+        return spread(self.runs) + TINY + self.stored
 
 
 class ShakenGpt:
@@ -24,28 +37,23 @@ class ShakenGpt:
         self.half = config["recipe"] == "bf16"
         self.formulas = formulas
 
-    def loss_and_gradient_bounds(self, weights, inputs, targets):
-        """How far fp32 may be from the exact ones, element by element."""
-        shaken_loss, shaken = self.loss_and_gradients(weights, inputs, targets)
-        bounds = {}
-        for name, gradient in shaken.items():
-            bounds[name] = self._bound(gradient.value)
-            if not self.half:
-                continue
-            # Stored as bf16; of a tied table the head's part before the rest is added, too.
-            stored = np.abs(gradient.value).max(axis=0) + bounds[name]
-            if self.tied and name == "embeddings.token.weight":
-                stored = stored + np.abs(self.head_part).max(axis=0)
-            bounds[name] = bounds[name] + BF16_UNIT * stored + 2 * BF16_TINY
-        return self._bound(shaken_loss.value), bounds
+    def errors(self, weights, inputs, targets, seed=0):
+        """Of the loss, and of the gradients by name. Other seeds shake independently."""
+        loss, gradients = self.loss_and_gradients(weights, inputs, targets, seed)
+        return Errors(loss.value), {name: self._of_gradient(name, g.value) for name, g in gradients.items()}
 
-    @staticmethod
-    def _bound(runs):
-        return TAIL * np.std(runs, axis=0, ddof=1) + TINY
+    def _of_gradient(self, name, runs):
+        if not self.half:
+            return Errors(runs)
+        # Stored as bf16; of a tied table the head's part before the rest is added, too.
+        stored = np.abs(runs).max(axis=0) + spread(runs) + TINY
+        if self.tied and name == "embeddings.token.weight":
+            stored = stored + np.abs(self.head_part).max(axis=0)
+        return Errors(runs, BF16_UNIT * stored + 2 * BF16_TINY)
 
-    def loss_and_gradients(self, weights, inputs, targets):
+    def loss_and_gradients(self, weights, inputs, targets, seed=0):
         """Of every run."""
-        Shaken.random = np.random.default_rng(0)
+        Shaken.random = np.random.default_rng(seed)
         self.scale = exact(1.0) / constant((self.width // self.heads) ** self.formulas.score_power, 4)
         self.share = constant(1 / self.rows, 2)
         self.weights = {name: exact(value) for name, value in weights.items()}

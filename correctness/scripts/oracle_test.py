@@ -4,6 +4,7 @@ formula, and names a number that was changed.
 Needs numpy and autograd (oracle_env.sh). Usage: oracle_test.py EXECUTABLE
 """
 
+import dataclasses
 import filecmp
 import itertools
 import json
@@ -25,10 +26,14 @@ import numpy as np  # noqa: E402
 
 import oracle  # noqa: E402
 from fp64.formulas import WRONG, Formulas, Gpt, wrong  # noqa: E402
+from fp64.shaken import SAMPLES, TAIL  # noqa: E402
 from fp64.shaken_gpt import ShakenGpt  # noqa: E402
+from fp64.slips import NUMBERS, Slips  # noqa: E402
 
 # Odd numbers everywhere: slices end within tensors, and tensors within slices.
 SMALL = "layers=2,width=10,heads=2,positions=7,vocabulary=23"
+# Wide enough that GELU sees arguments at which the smaller of its terms counts, from the first step on.
+WIDE = "layers=2,width=30,heads=3,positions=7,vocabulary=23"
 # Large steps, so that weights, moments and decay are soon of a size at which every term of a formula counts.
 LIVELY = ("--lr", "0.02", "--weight-decay", "0.3", "--micro-batch-size", "2", "--micro-batches", "6")
 RECIPES = ("bf16-fp32grad", "bf16", "fp32")
@@ -36,10 +41,11 @@ OPTIMIZERS = ("adamw", "sgd")
 STAGES = ("ddp", "zero1", "zero1-allreduce", "zero2", "zero3", "zero3-keep")
 
 # What a wrong formula is seen in first, in the order of a step's checks.
-MODEL = r"micro-batch \d+, (loss|gradient of)"
+MODEL = r"micro-batch \d+, (loss|gradient of)|step \d+, \w+ of all gradients"
 UPDATE = r"step \d+, (master|m) of embeddings\.token\.weight"
 SEEN_IN = {
     "gelu": MODEL,
+    "gelu-digit": MODEL,
     "gelu-root": MODEL,
     "epsilon": MODEL,
     "scale": MODEL,
@@ -95,7 +101,13 @@ class OfRuns(unittest.TestCase):
         for number, (recipe, tied, clip) in enumerate(itertools.product(RECIPES, ((), ("--tied",)), ("0", "0.3"))):
             with self.subTest(recipe=recipe, tied=tied, clip=clip):
                 options = ("--recipe", recipe, *tied, "--clip", clip, "--micro-batches", "4", "--stages", next(stages))
-                oracle.check(self.proved(f"{number}", *options, model="tiny", ranks=4, steps=1))
+                folder = self.proved(f"{number}", *options, model="tiny", ranks=4, steps=1)
+                finest = oracle.check(folder).finest["gelu_cubic"]
+                self.assertLess(finest, 0.05 if recipe == "bf16" else 0.02)
+                if not tied and clip == "0":
+                    slipped = dataclasses.replace(Formulas(), gelu_cubic=Formulas().gelu_cubic * (1 + 2 * finest))
+                    # No element shows it.
+                    self.assertRegex(self.disagreement(folder, slipped), "step 0, gelu_cubic of all gradients")
 
     def test_gradients_in_fixed_point_and_other_orders_agree(self):
         for number, (stage, *options) in enumerate(
@@ -125,9 +137,9 @@ class OfRuns(unittest.TestCase):
     def test_every_wrong_formula_disagrees_where_it_is_seen(self):
         self.assertEqual(set(SEEN_IN), set(WRONG))
         tried = set()
-        for optimizer, tied, recipe in (("adamw", (), "bf16-fp32grad"), ("sgd", ("--tied",), "bf16")):
+        for optimizer, tied, recipe in (("adamw", (), "bf16"), ("sgd", ("--tied",), "bf16-fp32grad")):
             options = ("--optimizer", optimizer, "--recipe", recipe, "--clip", "0.01", *tied)
-            folder = self.proved(optimizer, *options, *LIVELY, "--stages", "zero2", steps=6)
+            folder = self.proved(optimizer, *options, *LIVELY, "--stages", "zero2", model=WIDE, steps=3)
             config = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["config"]
             for name, (_, shows) in WRONG.items():
                 if not shows(config):
@@ -197,6 +209,14 @@ class OfRuns(unittest.TestCase):
             self.assertIn(says, done.stdout + done.stderr)
 
 
+def stored(x, recipe):
+    """As gradients are stored: eight significant bits of bf16, or fp32."""
+    if recipe != "bf16":
+        return x.astype(np.float32).astype(np.float64)
+    exponent = np.frexp(x)[1] - 8
+    return np.ldexp(np.rint(np.ldexp(x, -exponent)), exponent)
+
+
 class OfBounds(unittest.TestCase):
     config = {"layers": 2, "width": 12, "heads": 3, "tied": True, "micro_batch_size": 2, "sequence": 5,
               "recipe": "fp32"}
@@ -212,13 +232,18 @@ class OfBounds(unittest.TestCase):
         shapes["head.norm.weight"] = shapes["head.norm.bias"] = (w,)
         return {name: scale * random.standard_normal(shape) for name, shape in shapes.items()}
 
-    def test_gradients_by_hand_and_by_differentiation_are_one(self):
-        weights = self.weights(0.3)
+    def micro_batch(self):
         inputs = np.array([[3, 10, 3, 0, 7], [7, 1, 2, 10, 3]])
         targets = np.array([[10, 3, 0, 7, 2], [1, 2, 10, 3, 5]])
+        return self.weights(0.3), inputs, targets
+
+    def test_gradients_by_hand_and_by_differentiation_are_one(self):
+        weights, inputs, targets = self.micro_batch()
         loss, gradients = Gpt(self.config, 6, Formulas()).loss_and_gradients(weights, inputs, targets)
         gpt = ShakenGpt(self.config, Formulas())
-        loss_bound, bounds = gpt.loss_and_gradient_bounds(weights, inputs, targets)
+        loss_errors, errors = gpt.errors(weights, inputs, targets)
+        loss_bound = loss_errors.bound()
+        bounds = {name: each.bound() for name, each in errors.items()}
         shaken_loss, shaken = gpt.loss_and_gradients(weights, inputs, targets)
         self.assertEqual(set(gradients), set(shaken))
         self.assertLess(loss_bound, 1e-4 * loss)
@@ -229,6 +254,45 @@ class OfBounds(unittest.TestCase):
             self.assertTrue(np.all(np.abs(deviation) < bounds[name] / 10), name)
             # … and the bounds mean something: a wrong digit in the third place lies outside.
             self.assertLess(bounds[name].max(), 2e-3 * np.abs(gradient).max(), name)
+
+    def measured(self, config, micro_batch, gradients, got, errors):
+        slips = Slips(config, 6, Formulas())
+        slips.add(micro_batch, gradients, got, errors)
+        return slips.measured()
+
+    def test_a_slip_of_any_number_is_measured(self):
+        where = self.micro_batch()
+        gradients = Gpt(self.config, 6, Formulas()).loss_and_gradients(*where)[1]
+        errors = ShakenGpt(self.config, Formulas()).errors(*where)[1]
+        for number in NUMBERS:
+            value, off, bound = self.measured(self.config, where, gradients, gradients, errors)[number]
+            self.assertEqual(off, 0)
+            slipped = dataclasses.replace(Formulas(), **{number: value + 2 * bound})
+            got = Gpt(self.config, 6, slipped).loss_and_gradients(*where)[1]
+            off = self.measured(self.config, where, gradients, got, errors)[number][1]
+            with self.subTest(number=number, bound=bound / value):
+                self.assertAlmostEqual(off / bound, 2, delta=0.02)
+
+    def test_what_rounding_does_to_a_measured_number_is_what_its_bound_says(self):
+        for recipe in RECIPES[1:]:
+            config = {**self.config, "recipe": recipe}
+            where = self.micro_batch()
+            gradients = Gpt(config, 6, Formulas()).loss_and_gradients(*where)[1]
+            gpt = ShakenGpt(config, Formulas())
+            errors = gpt.errors(*where)[1]
+            others = gpt.loss_and_gradients(*where, seed=1)[1]
+            shares = {number: [] for number in NUMBERS}
+            for run in range(SAMPLES):
+                got = {name: stored(other.value[run], recipe) for name, other in others.items()}
+                for number, (_, off, bound) in self.measured(config, where, gradients, got, errors).items():
+                    shares[number].append(off / bound)
+            for number, found in shares.items():
+                with self.subTest(recipe=recipe, number=number):
+                    deviation = np.sqrt(np.mean(np.square(found)))
+                    self.assertLess(deviation, 2 / TAIL)
+                    self.assertLess(np.abs(found).max(), 6 / TAIL)
+                    if recipe == "fp32":
+                        self.assertGreater(deviation, 0.5 / TAIL)
 
 
 if __name__ == "__main__":
