@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/memory.hpp"
@@ -163,6 +164,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   const cudaError_t code = check_copy({to, from, bytes}, kind, "cudaMemcpy", homes);
   if (code != cudaSuccess || bytes == 0) return code;
   wait_for_blocking_streams("cudaMemcpy");
+  const DeviceAccess access;
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
@@ -178,6 +180,7 @@ cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
   const cudaError_t code = check_set(address, bytes, "cudaMemset");
   if (code != cudaSuccess || bytes == 0) return code;
   wait_for_blocking_streams("cudaMemset");
+  const DeviceAccess access;
   std::memset(address, value, bytes);
   return cudaSuccess;
 }

@@ -1,6 +1,7 @@
 // Entry points: memory of devices and hosts, at once or in stream order, and pools.
 #include <cuda_runtime_api.h>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
@@ -45,6 +46,7 @@ cudaError_t acquire(void** address, std::size_t bytes, Home home, const char* ca
   if (bytes == 0) return cudaSuccess;
   *address = acquire_memory(bytes, home, current_device(), nullptr);
   if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
+  const DeviceAccess access;
   poison(*address, bytes);
   return cudaSuccess;
 }

@@ -19,6 +19,7 @@ class Record final : public Operation {
     ticket_->punch();
     return true;
   }
+  bool touches_memory() const override { return false; }
 
  private:
   Shared<Ticket> ticket_;
@@ -34,6 +35,7 @@ class WaitEvent final : public Operation {
     ticket_->acquire();
     return true;
   }
+  bool touches_memory() const override { return false; }
 
  private:
   Shared<Ticket> ticket_;
@@ -49,6 +51,7 @@ class HostFunction final : public Operation {
     in_host_function() = false;
     return true;
   }
+  bool touches_memory() const override { return false; }
 
  private:
   cudaHostFn_t function_;

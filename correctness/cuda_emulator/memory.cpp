@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
 #include "correctness/cuda_emulator/sanitized.hpp"
@@ -74,6 +75,22 @@ Found find_memory(const void* address, std::size_t bytes) {
 
 void poison(void* address, std::size_t bytes) { std::memset(address, 0xff, bytes); }
 
+namespace {
+
+void* take(std::size_t bytes, Home home) {
+  if (kArena && home == Home::device) return arena_take(bytes);
+  void* address = nullptr;
+  if (posix_memalign(&address, kUnit, bytes) != 0) fault("the host has no %zu bytes left", bytes);
+  return address;
+}
+
+void give_back(void* address, const Allocation& allocation) {
+  if (kArena && allocation.home == Home::device) return arena_give_back(address, allocation.bytes + kGuard);
+  std::free(address);
+}
+
+}  // namespace
+
 void* acquire_memory(std::size_t bytes, Home home, int device, cudaMemPool_t pool) {
   const Held held(lock);
   Amounts& amounts = state().amounts[device];
@@ -87,8 +104,8 @@ void* acquire_memory(std::size_t bytes, Home home, int device, cudaMemPool_t poo
     pool->retain();
     count_in(*pool, counted(bytes));
   }
-  void* address = nullptr;
-  if (posix_memalign(&address, kUnit, bytes + kGuard) != 0) fault("the host has no %zu bytes left", bytes);
+  void* const address = take(bytes + kGuard, home);
+  const DeviceAccess access;
   std::memset(static_cast<char*>(address) + bytes, kGuardByte, kGuard);
   state().allocations[number(address)] = {bytes, home, device, pool, false};
   return address;
@@ -120,6 +137,7 @@ void release_memory(void* address, const char* call) {
       allocation.pool->release();
     }
   }
+  const DeviceAccess access;
   const auto* const behind = static_cast<const unsigned char*>(address) + allocation.bytes;
   for (std::size_t i = 0; i < kGuard; ++i) {
     if (behind[i] != kGuardByte) {
@@ -128,7 +146,7 @@ void release_memory(void* address, const char* call) {
     }
   }
   poison(address, allocation.bytes);
-  std::free(address);
+  give_back(address, allocation);
 }
 
 Amounts amounts_of(int device) {

@@ -158,6 +158,24 @@ int read_after_destruction(int waits) {
   return std::count(host + 0, host + 1000, 1.0F) == 1000 ? 0 : 1;
 }
 
+// The host reads memory of a device after it waited: 0 itself, 1 in a host function, 2 by a copy, as it
+// should.
+int host_read(int how) {
+  const TestStream stream;
+  const OnDevice<float> memory(1000);
+  must(fill(memory, 1, 1000, stream));
+  stream.wait();
+  float value = 0;
+  const auto read = [](void* address) {
+    *static_cast<volatile float*>(address) = *static_cast<volatile float*>(address);
+  };
+  if (how == 0) value = *static_cast<volatile float*>(memory + 0);
+  if (how == 1) must(cudaLaunchHostFunc(stream, read, memory + 0));
+  if (how == 2) must(cudaMemcpy(&value, memory, sizeof value, cudaMemcpyDeviceToHost));
+  stream.wait();
+  return value == 1 ? 0 : 1;
+}
+
 constexpr Use kUses[] = {
     {"pipeline", pipeline},
     {"different_barriers", different_barriers},
@@ -171,6 +189,7 @@ constexpr Use kUses[] = {
     {"guarded_product", guarded_product},
     {"unguarded_product", unguarded_product},
     {"copies", copies},
+    {"host_read", host_read},
     {"freed_in_use", freed_in_use},
     {"freed_unwaited", freed_unwaited},
     {"read_after_destruction", read_after_destruction},

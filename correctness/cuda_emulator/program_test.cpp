@@ -49,6 +49,17 @@ TEST(Fault, NamesWritesBehindDeviceMemory) {
   EXPECT_TRUE(outcome.says(kOverrunSays)) << outcome.text;
 }
 
+TEST(Fault, NamesAHostThatTouchesMemoryOfADevice) {
+  for (const std::string schedule : {"ZP_EMULATED_CUDA_SCHEDULE=free", "ZP_EMULATED_CUDA_SCHEDULE=serial"}) {
+    EXPECT_EQ(run_program("host_read 2", schedule).code, 0);
+    EXPECT_EQ(run_program("host_read 0", schedule + " ZP_EMULATED_CUDA_GUARD=0").code, 0)
+        << "as was asked for";
+    if (ZP_ADDRESS_SANITIZED == 1) continue;  // memory comes from malloc then
+    expect_fault(run_program("host_read 0", schedule), "the host touches memory of a device at ");
+    expect_fault(run_program("host_read 1", schedule), "a host function touches memory of a device at ");
+  }
+}
+
 TEST(Fault, NamesWhoWaitsForWhatInADeadlock) {
   const std::string soon = "ZP_EMULATED_CUDA_DEADLINE_S=1 ZP_EMULATED_CUDA_SCHEDULE=";
   expect_fault(run_program("deadlock", soon + "serial"), "does not come back from cudaLaunchHostFunc");

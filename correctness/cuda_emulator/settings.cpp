@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/schedule.hpp"
 
@@ -46,6 +47,7 @@ Settings from_environment() {
   from.deadline_s =
       static_cast<int>(number("ZP_EMULATED_CUDA_DEADLINE_S", static_cast<std::uint64_t>(from.deadline_s)));
   from.race_check = static_cast<int>(number("ZP_EMULATED_CUDA_RACE_CHECK", 0));
+  from.guard = static_cast<int>(number("ZP_EMULATED_CUDA_GUARD", 1));
   return checked(from);
 }
 
@@ -71,6 +73,7 @@ void configure(const Settings& settings) {
       fault("settings were changed while %d streams are alive", living_streams());
   }
   current() = checked(settings);
+  { const DeviceAccess as_the_guard_now_says; }
   Domain::of_this_thread().begin_anew();
   operations_before = finished_operations();
   takeovers_before = taken_over();

@@ -21,6 +21,7 @@ struct Settings {
   int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
   int deadline_s = 120;  // [DEADLINE_S] a host wait in which nothing moves ends the process
   int race_check = 0;    // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer
+  int guard = 1;         // [GUARD] 1: a host that touches memory of a device ends the process (see arena.hpp)
 };
 
 const Settings& settings();

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/schedule.hpp"
 
@@ -20,10 +21,17 @@ class Close final : public Operation {
  public:
   explicit Close(bool& closed) : Operation("cudaStreamDestroy"), closed_(closed) {}
   bool step() override { return closed_ = true; }
+  bool touches_memory() const override { return false; }
 
  private:
   bool& closed_;
 };
+
+bool step(Operation& operation) {
+  if (!operation.touches_memory()) return operation.step();
+  const DeviceAccess access;
+  return operation.step();
+}
 
 // Some operations start late, a few of them very late.
 void delay(Random& random) {
@@ -104,7 +112,7 @@ const char* Stream::blocked_at() {
 // On the stream's thread, and in a serial schedule in its turn.
 bool Stream::advance(Operation& operation) {
   acquire_edge(&operation);
-  if (!operation.step()) return false;
+  if (!step(operation)) return false;
   {
     const Held held(held_);
     queue_.pop_front();

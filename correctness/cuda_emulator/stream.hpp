@@ -23,6 +23,7 @@ class Operation {
   virtual bool ready() { return true; }
   virtual void await() {}   // sleeps until ready() may have changed, some milliseconds at most
   virtual bool step() = 0;  // a part of it; true where it was the last
+  virtual bool touches_memory() const { return true; }  // of devices
   const char* name() const { return name_; }
 
  private:
