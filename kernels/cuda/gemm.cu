@@ -47,38 +47,43 @@ struct AsyncLoader {
       across(x, first, k, to);
     }
   }
-  __device__ void finish(Panel<tile>&) {}
+  __device__ void finish(const Operand<float>&, Panel<tile>&) {}
 
  private:
-  // A warp copies 8 k of 4 rows: whole sectors of memory, every lane to a bank of its own.
+  // A warp copies 8 k of 4 rows: whole sectors of memory, every lane to a bank of its own. Loops stay loops:
+  // an address for every step would take the registers of the chains.
   __device__ static void along(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
-    constexpr int kRun = 8;
+    constexpr int kRun = 8, kRowsAtOnce = kThreadsHere / kRun;
+    const int depth = static_cast<int>(threadIdx.x) % kRun;
+    int i = static_cast<int>(threadIdx.x) / kRun;
+    const float* from = x.data + (first + i) * x.stride + k + depth;
+#pragma unroll 1
+    for (; i < tile; i += kRowsAtOnce, from += kRowsAtOnce * x.stride) {
 #pragma unroll
-    for (int step = 0; step < tile * kDepth / kThreadsHere; ++step) {
-      const int e = static_cast<int>(threadIdx.x) + step * kThreadsHere;
-      const int depth = e % kRun + e / (kRun * tile) * kRun;
-      const int i = e / kRun % tile;
-      if (k + depth >= x.k) continue;
-      if (first + i < x.count) {
-        copy_async(&to[depth][i], x.data + (first + i) * x.stride + k + depth, sizeof(float));
-      } else {
-        to[depth][i] = 0.0F;
+      for (int run = 0; run < kDepth; run += kRun) {
+        if (k + depth + run >= x.k) continue;
+        if (first + i < x.count) {
+          copy_async(&to[depth + run][i], from + run, sizeof(float));
+        } else {
+          to[depth + run][i] = 0.0F;
+        }
       }
     }
   }
 
   __device__ static void across(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
-#pragma unroll
-    for (int step = 0; step < tile * kDepth / kGroup / kThreadsHere; ++step) {
-      const int v = static_cast<int>(threadIdx.x) + step * kThreadsHere;
-      const int depth = v / (tile / kGroup);
-      const int i = v % (tile / kGroup) * kGroup;
-      if (k + depth >= x.k) continue;
-      const float* from = x.data + (k + depth) * x.stride + first + i;
-      if (x.aligned && first + i + kGroup <= x.count) {
+    constexpr int kGroupsInRow = tile / kGroup, kRowsAtOnce = kThreadsHere / kGroupsInRow;
+    const int i = static_cast<int>(threadIdx.x) % kGroupsInRow * kGroup;
+    int depth = static_cast<int>(threadIdx.x) / kGroupsInRow;
+    const float* from = x.data + (k + depth) * x.stride + first + i;
+    const bool whole = x.aligned && first + i + kGroup <= x.count;
+#pragma unroll 1
+    for (; depth < kDepth && k + depth < x.k; depth += kRowsAtOnce, from += kRowsAtOnce * x.stride) {
+      if (whole) {
         copy_async(&to[depth][i], from, kBytes);
         continue;
       }
+#pragma unroll 1
       for (int j = 0; j < kGroup; ++j) {
         if (first + i + j < x.count) {
           copy_async(&to[depth][i + j], from + j, sizeof(float));
@@ -90,45 +95,61 @@ struct AsyncLoader {
   }
 };
 
+// 8 elements of bf16, two a word, as they lie in memory.
+struct __attribute__((may_alias, aligned(kBytes))) Words {
+  static constexpr int kRun = 8;
+  uint32_t of[kRun / 2];
+
+  __device__ void read(const bf16* from) { *this = *reinterpret_cast<const Words*>(from); }
+  // The first `count` elements; the others are +0.
+  __device__ void read_part(const bf16* from, int64_t count) {
+#pragma unroll
+    for (int w = 0; w < kRun / 2; ++w) {
+      const uint32_t low = 2 * w < count ? from[2 * w].bits : 0;
+      const uint32_t high = 2 * w + 1 < count ? from[2 * w + 1].bits : 0;
+      of[w] = low | high << 16;
+    }
+  }
+  __device__ float at(int i) const {
+    return __builtin_bit_cast(float, i % 2 == 0 ? of[i / 2] << 16 : of[i / 2] & 0xffff0000U);
+  }
+};
+
 // The same of a bf16 operand: loaded into registers before the tile at hand is multiplied, widened and stored
 // afterwards. A thread loads 8 elements that lie side by side.
 template <int tile>
 struct WideningLoader {
   static constexpr int kThreadsHere = kTileThreads<tile>;
-  static constexpr int kRun = 8;
-  static constexpr int kSteps = tile * kDepth / kRun / kThreadsHere;
-  bf16 held[kSteps][kRun];
+  static constexpr int kSteps = tile * kDepth / Words::kRun / kThreadsHere;
+  Words held[kSteps];
 
   __device__ void start(const Operand<bf16>& x, int64_t first, int64_t k, Panel<tile>&) {
+    const int64_t rows = x.along ? x.count : x.k, columns = x.along ? x.k : x.count;  // of memory
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       const Place place(step, x.along);
-      const int64_t row = x.along ? first + place.i : k + place.depth;  // of memory
+      const int64_t row = x.along ? first + place.i : k + place.depth;
       const int64_t column = x.along ? k + place.depth : first + place.i;
-      const int64_t rows = x.along ? x.count : x.k, columns = x.along ? x.k : x.count;
+      const int64_t count = row < rows ? columns - column : 0;
       const bf16* from = x.data + row * x.stride + column;
-      if (row < rows && x.aligned && column + kRun <= columns) {
-        const auto whole = *reinterpret_cast<const Vector<bf16, kRun>*>(from);
-#pragma unroll
-        for (int j = 0; j < kRun; ++j) held[step][j] = whole.of[j];
+      if (x.aligned && count >= Words::kRun) {
+        held[step].read(from);
       } else {
-#pragma unroll
-        for (int j = 0; j < kRun; ++j) held[step][j] = row < rows && column + j < columns ? from[j] : bf16{};
+        held[step].read_part(from, count);
       }
     }
-    along_ = x.along;
   }
 
-  __device__ void finish(Panel<tile>& to) {
+  __device__ void finish(const Operand<bf16>& x, Panel<tile>& to) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const Place place(step, along_);
+      const Place place(step, x.along);
 #pragma unroll
-      for (int j = 0; j < kRun; ++j) {
-        if (along_) {
-          to[place.depth + j][place.i] = widen(held[step][j]);
+      for (int j = 0; j < Words::kRun; ++j) {
+        if (x.along) {
+          to[place.depth + j][place.i] = held[step].at(j);
         } else {
-          to[place.depth][place.i + j] = widen(held[step][j]);
+          to[place.depth][place.i + j] = held[step].at(j);
         }
       }
     }
@@ -140,11 +161,10 @@ struct WideningLoader {
     int depth, i;
     __device__ Place(int step, bool along) {
       const int v = static_cast<int>(threadIdx.x) + step * kThreadsHere;
-      depth = along ? v % (kDepth / kRun) * kRun : v / (tile / kRun);
-      i = along ? v / (kDepth / kRun) : v % (tile / kRun) * kRun;
+      depth = along ? v % (kDepth / Words::kRun) * Words::kRun : v / (tile / Words::kRun);
+      i = along ? v / (kDepth / Words::kRun) : v % (tile / Words::kRun) * Words::kRun;
     }
   };
-  bool along_ = false;
 };
 
 template <int tile, class T>
@@ -156,6 +176,11 @@ struct LoaderOf<tile, bf16> {
   using Type = WideningLoader<tile>;
 };
 
+// Blocks at work on one processor: as many as its registers hold where a thread has 128 of them, or 160 in
+// small tiles, which bring more of bf16 each.
+template <int tile>
+inline constexpr int kBlocksAtWork = 65536 / ((tile == 128 ? 128 : 160) * kTileThreads<tile>);
+
 template <class T>
 struct Product {
   Operand<float> a;
@@ -164,6 +189,15 @@ struct Product {
   bool aligned;  // rows of c likewise
   bool accumulate;
 };
+
+// The same pointer, of which the compiler does not know that. Addresses made of it are computed where they
+// are needed; kept from one use to the next, they would take registers of the chains.
+__device__ inline float* forgotten(float* p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(p));
+#endif
+  return p;
+}
 
 // A thread's elements of C, and where they stand. Lanes of a warp make a patch of 4 x 8 groups, so that they
 // share what they read from shared memory.
@@ -203,23 +237,26 @@ struct Chains {
   // Finished chains go to C, which they overwrite or are added to; the next ones start from +0.
   template <class T>
   __device__ void flush(const Product<T>& p, int64_t first_row, int64_t first_column, bool adds) {
+    const int64_t n = p.b.count;
+    const int64_t rows = p.a.count - first_row - row, columns = n - first_column - column;
+    float* to = forgotten(p.c + (first_row + row) * n + first_column + column);
 #pragma unroll
     for (int i = 0; i < kThreadTile; ++i) {
-      const int64_t r = first_row + row + i / kGroup * (tile / 2) + i % kGroup;
+      const int down = i / kGroup * (tile / 2) + i % kGroup;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int64_t c = first_column + column + half * (tile / 2);
-        if (r < p.a.count)
-          flush_group(p, p.c + r * p.b.count + c, p.b.count - c, &of[i][half * kGroup], adds);
+        constexpr int kRight = tile / 2;
+        if (down < rows) {
+          flush_group(p.aligned, to + half * kRight, columns - half * kRight, &of[i][half * kGroup], adds);
+        }
       }
+      to = forgotten(to + (i == kGroup - 1 ? tile / 2 - kGroup + 1 : 1) * n);
     }
   }
 
  private:
-  template <class T>
-  __device__ static void flush_group(const Product<T>& p, float* to, int64_t columns, float* chains,
-                                     bool adds) {
-    if (p.aligned && columns >= kGroup) {
+  __device__ static void flush_group(bool aligned, float* to, int64_t columns, float* chains, bool adds) {
+    if (aligned && columns >= kGroup) {
       Vector<float, kGroup> sums{};
       if (adds) sums = read<kGroup>(to);
 #pragma unroll
@@ -237,7 +274,7 @@ struct Chains {
 };
 
 template <int tile, class T>
-__global__ void __launch_bounds__(kTileThreads<tile>) gemm(Product<T> p) {
+__global__ void __launch_bounds__(kTileThreads<tile>, kBlocksAtWork<tile>) gemm(Product<T> p) {
   __shared__ __align__(16) Panel<tile> a[2];
   __shared__ __align__(16) Panel<tile> b[2];
   const int64_t row = int64_t{blockIdx.x} * tile, column = int64_t{blockIdx.y} * tile;
@@ -251,7 +288,7 @@ __global__ void __launch_bounds__(kTileThreads<tile>) gemm(Product<T> p) {
     __pipeline_commit();
   };
   const auto finish = [&](int turn) {
-    load_b.finish(b[turn]);
+    load_b.finish(p.b, b[turn]);
     __pipeline_wait_prior(0);
     __syncthreads();
   };
