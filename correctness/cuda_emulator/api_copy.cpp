@@ -164,8 +164,11 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   const cudaError_t code = check_copy({to, from, bytes}, kind, "cudaMemcpy", homes);
   if (code != cudaSuccess || bytes == 0) return code;
   wait_for_blocking_streams("cudaMemcpy");
-  const DeviceAccess access;
-  std::memcpy(to, from, bytes);
+  {
+    const DeviceAccess access;
+    std::memcpy(to, from, bytes);
+  }
+  close_arena();
   return cudaSuccess;
 }
 

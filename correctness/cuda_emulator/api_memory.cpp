@@ -46,8 +46,11 @@ cudaError_t acquire(void** address, std::size_t bytes, Home home, const char* ca
   if (bytes == 0) return cudaSuccess;
   *address = acquire_memory(bytes, home, current_device(), nullptr);
   if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
-  const DeviceAccess access;
-  poison(*address, bytes);
+  {
+    const DeviceAccess access;
+    poison(*address, bytes);
+  }
+  close_arena();
   return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 // Entry points: streams, events and host functions.
 #include <cuda_runtime_api.h>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
@@ -138,6 +139,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   let_run(stream->domain());
   if (!stream->idle()) return cudaErrorNotReady;
   stream->acquire();
+  close_arena();
   return cudaSuccess;
 }
 
@@ -201,6 +203,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   let_run(Domain::of_this_thread());
   if (!ticket->done()) return cudaErrorNotReady;
   ticket->acquire();
+  close_arena();
   return cudaSuccess;
 }
 

@@ -29,6 +29,8 @@ struct Arena {
   std::size_t opened = 0;  // bytes that were ever used, rounded up: these are protected and opened together
   std::map<unsigned char*, Hole> holes;
   int users = 0;
+  bool open = false;
+  bool closing = false;  // as soon as nobody uses it
   struct sigaction before = {};
 };
 
@@ -41,10 +43,16 @@ Arena& arena() {
 }
 
 void protect(unsigned char* from, std::size_t bytes) {
-  const bool open = arena().users > 0 || settings().guard == 0;
-  if (bytes > 0 && mprotect(from, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+  if (bytes > 0 && mprotect(from, bytes, arena().open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
     fault("memory of devices cannot be protected");
   }
+}
+
+// Opening and closing cost as much as a small kernel, so it stays open until a host thread has waited.
+void set_open(bool open) {
+  if (arena().open == open) return;
+  arena().open = open;
+  protect(arena().begin, arena().opened);
 }
 
 // In a handler: no locks. What does not concern this memory is left to who handled it before.
@@ -116,13 +124,22 @@ void arena_give_back(void* address, std::size_t bytes) {
 DeviceAccess::DeviceAccess() {
   if (!kArena) return;
   const Held held(lock);
-  if (++arena().users == 1) protect(arena().begin, arena().opened);
+  ++arena().users;
+  if (!arena().open) arena().closing = false;
+  set_open(true);
 }
 
 DeviceAccess::~DeviceAccess() {
   if (!kArena) return;
   const Held held(lock);
-  if (--arena().users == 0) protect(arena().begin, arena().opened);
+  if (--arena().users == 0 && arena().closing) set_open(false);
+}
+
+void close_arena() {
+  if (!kArena || settings().guard == 0) return;
+  const Held held(lock);
+  arena().closing = true;
+  if (arena().users == 0) set_open(false);
 }
 
 }  // namespace zp::emulated

@@ -1,6 +1,6 @@
-// Where memory of devices lies: in pages that can be touched only while a stream runs something, so that a
-// host which follows a pointer to a device's memory is caught, as it would be by a device. Under the address
-// and thread sanitizers memory comes from malloc, which they watch, and nothing is caught.
+// Where memory of devices lies: in pages that cannot be touched from the end of a host thread's wait until a
+// stream runs something, so that a host which follows a pointer to a device's memory is caught. Under the
+// address and thread sanitizers memory comes from malloc, which they watch, and nothing is caught.
 #pragma once
 
 #include <cstddef>
@@ -24,5 +24,8 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
   ~DeviceAccess();
 };
+
+// Nobody is to touch it until the next access: now, or when those under way have ended.
+void close_arena();
 
 }  // namespace zp::emulated

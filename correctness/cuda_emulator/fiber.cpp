@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
+
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/sanitized.hpp"
 
@@ -47,6 +49,12 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 constexpr std::size_t kStackBytes = 128 * 1024;
 #endif
 constexpr std::size_t kSavedRegisters = 6;
+
+// Stacks begin at different places in their pages: else all of a block's would compete for the same lines of
+// cache.
+std::size_t colour_of(const char* bottom) {
+  return reinterpret_cast<std::uintptr_t>(bottom) / (kStackBytes + kPage) % 61 * 192;
+}
 
 }  // namespace
 
@@ -111,7 +119,7 @@ Place Stacks::take(void (*body)()) {
   }
   // From the top: a word that keeps the stack aligned, where the first switch returns to, the registers it
   // restores.
-  auto** top = reinterpret_cast<void**>(place.bottom + kStackBytes);
+  auto** top = reinterpret_cast<void**>(place.bottom + kStackBytes - colour_of(place.bottom));
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(body);
   for (std::size_t i = 0; i < kSavedRegisters; ++i) *--top = nullptr;

@@ -1,4 +1,4 @@
-// Spinning, futex calls, clock and random numbers. See lock.hpp.
+// Spinning, futex calls and the clock. See lock.hpp.
 #include "correctness/cuda_emulator/lock.hpp"
 
 #include <linux/futex.h>
@@ -42,14 +42,6 @@ double now_s() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-std::uint64_t Random::next() {
-  state_ += 0x9e3779b97f4a7c15U;
-  std::uint64_t z = state_;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
 }
 
 }  // namespace zp::emulated

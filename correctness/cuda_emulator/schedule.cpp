@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 
 namespace zp::emulated {
@@ -230,6 +231,7 @@ void wait_for(Awaited& awaited, Domain& domain, const char* call) {
     }
   }
   domain.touch();
+  close_arena();
 }
 
 }  // namespace zp::emulated

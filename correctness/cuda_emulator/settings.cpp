@@ -73,7 +73,7 @@ void configure(const Settings& settings) {
       fault("settings were changed while %d streams are alive", living_streams());
   }
   current() = checked(settings);
-  { const DeviceAccess as_the_guard_now_says; }
+  { const DeviceAccess open; }  // the guard closes it, where there is one
   Domain::of_this_thread().begin_anew();
   operations_before = finished_operations();
   takeovers_before = taken_over();
