@@ -120,6 +120,26 @@ TEST(CudaLayerNorm, WritesOverItsGradientAndLeavesFrozenOnesAlone) {
   }
 }
 
+// A score that rounds to -0: the contract gives its maximum no sign.
+TEST(CudaAttention, StoresAMaximumOfZeroWithoutSign) {
+  BothTables tables(1, 1);
+  const Twin qkv = tables.put(Floats{-0x1p-100F, 0x1p-100F, 3.0F});
+  const Twin out = tables.space(Type::f32, 1), max = tables.space(Type::f32, 1),
+             sum = tables.space(Type::f32, 1);
+  tables.run([&](Side side) {
+    return AttentionForward{.qkv = qkv.of(side),
+                            .out = out.of(side),
+                            .row_max = max.of(side),
+                            .row_sum = sum.of(side),
+                            .batch = 1,
+                            .sequence = 1,
+                            .width = 1,
+                            .heads = 1};
+  });
+  for (const Twin& result : {out, max, sum}) EXPECT_TRUE(same_bits<float>(result));
+  EXPECT_EQ(std::bit_cast<uint32_t>(*max.cuda.read<float>()), 0U);
+}
+
 TEST(CudaEmbedding, AddsToWhatTheTableHolds) {
   constexpr int64_t rows = 100, width = 150, sequence = 7, vocabulary = 11, positions = 9;
   std::vector<int32_t> words;
@@ -153,7 +173,8 @@ TEST(CudaFold, TakesAnyNumberOfInputsOfAnyType) {
         BothTables tables;
         std::vector<Twin> inputs;
         for (int i = 0; i < count; ++i) {
-          const Floats numbers = data(length, static_cast<uint64_t>(2 * i + 1));
+          Floats numbers = data(length, static_cast<uint64_t>(2 * i + 1));
+          numbers.front() = -0.0F;  // whose sum is -0 as long as nothing else is added
           inputs.push_back(kind == 0 || (kind == 2 && i % 3 == 0) ? tables.put(numbers)
                                                                   : tables.put(rounded(numbers)));
         }

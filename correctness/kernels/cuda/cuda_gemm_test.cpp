@@ -9,6 +9,8 @@ struct Shape {
   int64_t m, n, k;
 };
 
+void PrintTo(const Shape& s, std::ostream* out) { *out << s.m << " x " << s.n << " x " << s.k; }
+
 struct Layout {
   Transpose a_stored, b_stored;
   Type b_type;

@@ -33,6 +33,8 @@ std::vector<Case> cases() {
   return all;
 }
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.row.name << ", " << one.sizes.name; }
+
 class EveryCudaKernel : public testing::TestWithParam<Case> {};
 
 TEST_P(EveryCudaKernel, LeavesTheHostsBits) {
