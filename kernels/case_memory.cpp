@@ -3,9 +3,20 @@
 #include <cstring>
 
 #include "harness/base/random.hpp"
+#include "harness/device/host_access.hpp"
 #include "kernels/cases.hpp"
 
 namespace zp::kernels {
+namespace {
+
+template <class T, class At>
+void fill(const View& view, const At& at) {
+  std::vector<T> values(static_cast<size_t>(view.length().n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = at(i);
+  write_from_host<T>(view, values);
+}
+
+}  // namespace
 
 View CaseMemory::space(Type type, int64_t length) {
   buffers_.push_back(device_.acquire(Category::activations, type, {length}));
@@ -14,34 +25,34 @@ View CaseMemory::space(Type type, int64_t length) {
 
 View CaseMemory::numbers(Type type, int64_t length, float scale, float centre) {
   const View view = space(type, length);
-  const uint64_t key = buffers_.size();
-  for (int64_t i = 0; i < length; ++i) {
-    const float x = centre + random_normal(key, static_cast<uint64_t>(i), scale);
-    if (type == Type::bf16) {
-      view.write<bf16>()[i] = round_to_bf16(x);
-    } else {
-      view.write<float>()[i] = x;
-    }
+  const auto at = [&, key = buffers_.size()](uint64_t i) { return centre + random_normal(key, i, scale); };
+  if (type == Type::bf16) {
+    fill<bf16>(view, [&](uint64_t i) { return round_to_bf16(at(i)); });
+  } else {
+    fill<float>(view, at);
   }
   return view;
 }
 
 View CaseMemory::tokens(int64_t length, int64_t below) {
   const View view = space(Type::i32, length);
-  const uint64_t key = buffers_.size();
-  for (int64_t i = 0; i < length; ++i) {
-    const uint64_t bits = random_bits(key, static_cast<uint64_t>(i));
-    view.write<int32_t>()[i] = static_cast<int32_t>(bits % static_cast<uint64_t>(below));
-  }
+  fill<int32_t>(view, [&, key = buffers_.size()](uint64_t i) {
+    return static_cast<int32_t>(random_bits(key, i) % static_cast<uint64_t>(below));
+  });
   return view;
 }
 
 View CaseMemory::fixed(int64_t length) {
   const View view = space(Type::i64, length);
-  const uint64_t key = buffers_.size();
-  for (int64_t i = 0; i < length; ++i)
-    view.write<int64_t>()[i] = static_cast<int64_t>(random_bits(key, static_cast<uint64_t>(i))) >> 8;
+  fill<int64_t>(
+      view, [key = buffers_.size()](uint64_t i) { return static_cast<int64_t>(random_bits(key, i)) >> 8; });
   return view;
+}
+
+std::vector<View> CaseMemory::views() const {
+  std::vector<View> all;
+  for (const Buffer& buffer : buffers_) all.push_back(buffer.all());
+  return all;
 }
 
 Bytes CaseMemory::bytes() const {
@@ -56,7 +67,8 @@ HashSum CaseMemory::digest() const {
   for (const Buffer& buffer : buffers_) {
     const View view = buffer.all();
     const int64_t each = size_of(view.type()).n;
-    const auto* at = static_cast<const char*>(view.raw());
+    const HostBytes held(view);
+    const std::byte* at = held.bytes().data();
     for (int64_t left = view.length().n * each; left > 0; ++index) {
       uint32_t bits = 0;
       const int64_t now = std::min(std::min<int64_t>(each, sizeof bits), left);

@@ -39,6 +39,8 @@ class CaseMemory {
   ExactSum* exact_sum() { return &exact_sum_; }
   HashSum* hash_sum() { return &hash_sum_; }
 
+  // Everything that was asked for, in order.
+  std::vector<View> views() const;
   Bytes bytes() const;
   // Every bit that the call could have written, inputs included. Meaningful when every result was written.
   HashSum digest() const;

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
+
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -53,6 +56,61 @@ TEST_F(Waiting, GivingBackWaitsForAll) {
 TEST_F(Waiting, RawAccessWaitsForNobody) {
   buffer.all().raw();
   EXPECT_TRUE(waited.empty());
+}
+
+TEST_F(Waiting, AHostViewWaitsForTheWriterOnlyAndCopiesNothing) {
+  const HostView<float> seen(buffer.part({{3}, {5}}));
+  EXPECT_EQ(waited, (std::vector<std::string>{"writer"}));
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen.data(), buffer.part({{3}, {5}}).raw());
+}
+
+TEST_F(Waiting, WritingFromTheHostWaitsForWriterAndReaders) {
+  write_from_host<float>(buffer.part({{3}, {5}}), std::vector<float>{1.0F, 2.0F});
+  EXPECT_EQ(waited, (std::vector<std::string>{"writer", "reader"}));
+  EXPECT_EQ(buffer.all().read<float>()[4], 2.0F);
+  EXPECT_THROW(write_from_host<float>(buffer.all(), std::vector<float>{1.0F}), Error);
+  EXPECT_THROW(write_from_host<int32_t>(buffer.part({{3}, {4}}), std::vector<int32_t>{1}), Error);
+}
+
+// Memory that the host reaches by copies only.
+class Far final : public Device, public FarMemory {
+ public:
+  explicit Far(std::vector<std::string>& notes) : notes_(notes) {}
+  void* allocate(Category category, Bytes bytes) override { return inner_->allocate(category, bytes); }
+  void release(Category category, void* data, Bytes bytes) noexcept override {
+    inner_->release(category, data, bytes);
+  }
+  FarMemory* far_memory() override { return this; }
+  void to_host(const View& from, std::byte* to) override {
+    notes_.emplace_back("to host");
+    std::memcpy(to, from.raw(), static_cast<size_t>(from.bytes().n));
+  }
+  void to_device(const std::byte* from, const View& to) override {
+    notes_.emplace_back("to device");
+    std::memcpy(to.raw(), from, static_cast<size_t>(to.bytes().n));
+  }
+  std::byte* pin(Bytes) override { return nullptr; }
+  void unpin(std::byte*) noexcept override {}
+
+ private:
+  std::vector<std::string>& notes_;
+  std::unique_ptr<Device> inner_ = make_host_device(Fill::zero);
+};
+
+TEST(FarMemory, IsCopiedAndTheHostIsRefused) {
+  std::vector<std::string> notes;
+  Far device(notes);
+  const Buffer buffer = device.acquire(Category::grads, Type::f32, {3});
+  EXPECT_THROW(buffer.all().read<float>(), Error);
+  EXPECT_THROW(buffer.all().write<float>(), Error);
+  EXPECT_THROW(copy(buffer.part({{0}, {1}}), buffer.part({{1}, {2}}), nullptr), Error);
+  buffer.all().storage()->writers = {std::make_shared<Noted>(notes, "writer")};
+  write_from_host<float>(buffer.part({{1}, {3}}), std::vector<float>{5.0F, 6.0F});
+  buffer.all().storage()->writers = {std::make_shared<Noted>(notes, "writer")};
+  const HostView<float> seen(buffer.all());
+  EXPECT_EQ(std::vector<float>(seen.begin(), seen.end()), (std::vector<float>{0.0F, 5.0F, 6.0F}));
+  EXPECT_EQ(notes, (std::vector<std::string>{"writer", "to device", "writer", "to host"}));
 }
 
 TEST(View, IsReadAsTheTypeItHolds) {

@@ -62,6 +62,7 @@ TEST(HostTable, AcquiresItsWorkspaceInOneBufferOfThePredictedSize) {
     void release(Category category, void* data, Bytes bytes) noexcept override {
       memory_->release(category, data, bytes);
     }
+    FarMemory* far_memory() override { return nullptr; }
     std::vector<Bytes> acquired;
 
    private:

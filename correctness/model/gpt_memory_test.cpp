@@ -132,6 +132,7 @@ class CountingDevice final : public Device {
     held[category] -= bytes.n;
     inner_->release(category, data, bytes);
   }
+  FarMemory* far_memory() override { return nullptr; }
   std::map<Category, int64_t> held;
 
  private:

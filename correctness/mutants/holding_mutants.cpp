@@ -19,6 +19,7 @@ class LateDevice final : public Device {
   ~LateDevice() override { give_back(); }
 
   void* allocate(Category category, Bytes bytes) override { return inner_.allocate(category, bytes); }
+  FarMemory* far_memory() override { return inner_.far_memory(); }
   void release(Category category, void* data, Bytes bytes) noexcept override {
     if (category != Category::gathered) return inner_.release(category, data, bytes);
     give_back();

@@ -68,6 +68,8 @@ StageRun misled(const Job& job, const Trial& trial, int rank) {
   if (trial.make != nullptr) stage.row.make = trial.make;
   if (trial.faults) stage.faults = trial.faults(rank);
   stage.fill = trial.fill;
+  stage.backend = trial.backend;
+  stage.local_rank = rank;
   std::vector<int> node_of = trial.node_of;
   if (node_of.empty() && job.ranks_per_node > 0) {
     for (int each = 0; each < job.world; ++each) node_of.push_back(each / job.ranks_per_node);

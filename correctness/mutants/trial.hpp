@@ -31,6 +31,7 @@ struct Trial {
   std::optional<Algorithm> algorithm = {};
   Schedule schedule = {};
   int threads = 1;
+  const Backend* backend = &cpu_backend();
   Method optimizer = Method::adamw;
   Accumulate accumulate = Accumulate::fold;
   float lr = Training{}.lr;

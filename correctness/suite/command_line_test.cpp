@@ -58,10 +58,10 @@ TEST_P(BadInput, IsOneClearLineAndItsExitCode) {
 
 INSTANTIATE_TEST_SUITE_P(
     Command, BadInput,
-    testing::Values(Bad{"", "no command", "verify and plan"},
-                    Bad{"verfy", "'verfy' is no command", "verify and plan"},
-                    Bad{"--bogus", "'--bogus' is no command", "verify and plan"},
-                    Bad{"bench", "'bench' is no command", "verify and plan"},
+    testing::Values(Bad{"", "no command", "verify, plan and devices"},
+                    Bad{"verfy", "'verfy' is no command", "verify, plan and devices"},
+                    Bad{"--bogus", "'--bogus' is no command", "verify, plan and devices"},
+                    Bad{"bench", "'bench' is no command", "verify, plan and devices"},
                     Bad{"verify --bogus", "'--bogus' is no option", "zeroproof verify --help"},
                     Bad{"verify --bogus=3", "'--bogus=3' is no option", "--help"},
                     Bad{"verify loose", "'loose' is no option", "--help"},

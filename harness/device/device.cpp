@@ -1,20 +1,60 @@
-// Buffers and views: waiting for transfers, and giving memory back.
+// Buffers and views: waiting for whoever uses them, on the host or on a stream, and giving memory back.
 #include "harness/device/device.hpp"
 
-namespace zp {
+#include <algorithm>
+#include <cstring>
 
-void Storage::settle_writers() {
-  // Moved out first: wait() may touch this buffer again.
-  const auto pending = std::move(writers);
-  writers.clear();
-  for (const auto& writer : pending) writer->wait();
+namespace zp {
+namespace {
+
+void wait_for(Pendings& list) {
+  while (!list.empty()) {
+    // Moved out first: wait() may touch this buffer again, and may leave work behind.
+    const Pendings pending = std::move(list);
+    list.clear();
+    for (const auto& one : pending) one->wait();
+  }
 }
 
-void Storage::settle() {
-  settle_writers();
-  const auto pending = std::move(readers);
+void run_after(Pendings& list, Stream& stream) {
+  const auto of_no_stream = [](const auto& one) { return one->stream() == nullptr; };
+  for (auto at = std::ranges::find_if(list, of_no_stream); at != list.end();
+       at = std::ranges::find_if(list, of_no_stream)) {
+    const auto transfer = *at;
+    list.erase(at);
+    transfer->wait();
+  }
+  for (const auto& one : list) {
+    if (one->stream() != &stream) stream.run_after(*one);
+  }
+}
+
+}  // namespace
+
+void Storage::settle_writers(Stream* stream) {
+  if (stream == nullptr) return wait_for(writers);
+  run_after(writers, *stream);
+}
+
+void Storage::settle(Stream* stream) {
+  settle_writers(stream);
+  if (stream == nullptr) return wait_for(readers);
+  run_after(readers, *stream);
+}
+
+void Storage::read_by(const std::shared_ptr<Pending>& work) {
+  std::erase_if(readers, [&](const auto& reader) { return reader->stream() == work->stream(); });
+  readers.push_back(work);
+}
+
+void Storage::written_by(const std::shared_ptr<Pending>& work) {
   readers.clear();
-  for (const auto& reader : pending) reader->wait();
+  writers.assign(1, work);
+}
+
+void Storage::also_written_by(const std::shared_ptr<Pending>& work) {
+  std::erase_if(writers, [&](const auto& writer) { return writer->stream() == work->stream(); });
+  writers.push_back(work);
 }
 
 void* View::raw() const {
@@ -25,6 +65,7 @@ void* View::raw() const {
 const void* View::read_bytes(Type type) const {
   if (empty()) return nullptr;
   require(type == storage_->type, "a view is read as the type it holds");
+  require(storage_->far == nullptr, "the host reads memory of its own");
   storage_->settle_writers();
   return raw();
 }
@@ -32,8 +73,18 @@ const void* View::read_bytes(Type type) const {
 void* View::write_bytes(Type type) const {
   if (empty()) return nullptr;
   require(type == storage_->type, "a view is written as the type it holds");
+  require(storage_->far == nullptr, "the host writes memory of its own");
   storage_->settle();
   return raw();
+}
+
+void copy(const View& from, const View& to, Stream* stream) {
+  require(from.length() == to.length() && from.type() == to.type(), "a copy is as long as what it copies");
+  if (from.empty()) return;
+  if (stream != nullptr) return stream->copy(from, to);
+  require(from.storage()->far == nullptr && to.storage()->far == nullptr,
+          "the host copies memory of its own");
+  std::memmove(to.raw(), from.raw(), static_cast<size_t>(from.bytes().n));
 }
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -65,6 +116,7 @@ Buffer Device::acquire(Category category, Type type, Elements length) {
   storage->category = category;
   storage->type = type;
   storage->length = length;
+  storage->far = far_memory();
   storage->data = allocate(category, storage->bytes());
   return Buffer(std::move(storage));
 }

@@ -1,8 +1,11 @@
-// Memory on one device, with its category and the transfers that still use it. A buffer knows who is writing
-// and who is reading it, so an access waits by itself: order by construction, not by discipline.
+// Memory on one device, with its category and the transfers and kernels that still use it. A buffer knows who
+// is writing and who is reading it, so an access waits by itself, on the host or on a stream: order by
+// construction, not by discipline.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "harness/base/check.hpp"
@@ -11,8 +14,12 @@
 
 namespace zp {
 
-// A transfer in flight. wait() returns when it is complete and may be called again; it throws Error as its
-// transport says (timeout, transport).
+class Device;
+class Stream;
+class View;
+
+// Work in flight: a transfer, or what was put on a stream. wait() returns when it is complete and may be
+// called again; it throws Error as its transport or device says (timeout, transport, cuda).
 class Pending {
  public:
   Pending() = default;
@@ -20,9 +27,50 @@ class Pending {
   Pending& operator=(const Pending&) = delete;
   virtual ~Pending() = default;
   virtual void wait() = 0;
+  // The stream that it was put on, so that others can run after it. Null: only the host can wait for it, and
+  // it may then leave work on a stream behind, registered with the same buffers.
+  virtual const Stream* stream() const { return nullptr; }
 };
 
-class Device;
+// Everything that was put on a stream before a moment.
+class Mark : public Pending {
+ public:
+  virtual bool done() = 0;  // never blocks
+};
+
+// Work put on a stream runs in order, beside the host and beside other streams. Used by one thread.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+  virtual std::shared_ptr<Mark> mark() = 0;
+  // What is put on it from now on runs after `pending`, which is work of a stream.
+  virtual void run_after(const Pending& pending) = 0;
+  // to = from, of the same length and type, both of this device. Waits for nobody, registers nothing; and so
+  // do copies between this device's memory and pinned memory of the host (FarMemory::pin).
+  virtual void copy(const View& from, const View& to) = 0;
+  virtual void to_pinned(std::span<const std::byte> from, std::byte* to) = 0;
+  virtual void from_pinned(const std::byte* from, std::span<std::byte> to) = 0;
+};
+
+// Memory that the host cannot use where it lies. Copies to and from the host are complete on return, wait for
+// nobody and register nothing: callers have settled the views' buffers (harness/device/host_access.hpp).
+class FarMemory {
+ public:
+  FarMemory() = default;
+  FarMemory(const FarMemory&) = delete;
+  FarMemory& operator=(const FarMemory&) = delete;
+  virtual ~FarMemory() = default;
+  virtual void to_host(const View& from, std::byte* to) = 0;
+  virtual void to_device(const std::byte* from, const View& to) = 0;
+  // Host memory that streams of this device copy to and from beside the host.
+  virtual std::byte* pin(Bytes bytes) = 0;
+  virtual void unpin(std::byte* memory) noexcept = 0;
+};
+
+using Pendings = std::vector<std::shared_ptr<Pending>>;
 
 // State of a buffer, at a fixed address as long as the buffer lives.
 struct Storage {
@@ -31,12 +79,19 @@ struct Storage {
   Type type = Type::f32;
   Elements length;
   void* data = nullptr;
-  std::vector<std::shared_ptr<Pending>> writers;  // more than one only where they write apart
-  std::vector<std::shared_ptr<Pending>> readers;
+  FarMemory* far = nullptr;  // null: host memory
+  Pendings writers;          // more than one only where they write apart
+  Pendings readers;
 
   Bytes bytes() const { return length * size_of(type); }
-  void settle_writers();
-  void settle();  // writer and readers
+  // On return the writers are complete; with a stream, what is put on it from now on runs after them.
+  void settle_writers(Stream* stream = nullptr);
+  void settle(Stream* stream = nullptr);  // writers and readers
+  // Registers work of a stream that was settled for it before.
+  void read_by(const std::shared_ptr<Pending>& work);
+  void written_by(const std::shared_ptr<Pending>& work);
+  // The same beside writers that write apart.
+  void also_written_by(const std::shared_ptr<Pending>& work);
 };
 
 // A run of elements of one buffer. Copies refer to the same memory; valid while the buffer lives.
@@ -61,8 +116,9 @@ class View {
     return {storage_, {range_.begin + part.begin, range_.begin + part.end}};
   }
 
-  // Host pointers to the first element. read() waits for a transfer that writes the buffer, write() also for
-  // those that read it. T must be the buffer's type.
+  // Pointers to the first element, of host memory only: for the host's kernels and what computes beside them.
+  // read() waits for whoever writes the buffer, write() also for those that read it. T must be the buffer's
+  // type.
   template <class T>
   const T* read() const {
     return static_cast<const T*>(read_bytes(type_of<T>));
@@ -71,8 +127,8 @@ class View {
   T* write() const {
     return static_cast<T*>(write_bytes(type_of<T>));
   }
-  // The same without a type and without waiting: for transports, which register themselves as writer or
-  // reader.
+  // The same without a type and without waiting, of any memory: for transports and streams, which register
+  // themselves as writer or reader.
   void* raw() const;
 
  private:
@@ -83,7 +139,11 @@ class View {
   Range range_;
 };
 
-// Owns memory of one device; gives it back when destroyed, after every transfer that uses it.
+// to = from, of the same length and type. Put on the stream, or done by the host where that is null and the
+// memory is the host's. Waits for nobody, registers nothing.
+void copy(const View& from, const View& to, Stream* stream);
+
+// Owns memory of one device; gives it back when destroyed, after everything that uses it.
 class Buffer {
  public:
   Buffer() = default;
@@ -119,6 +179,8 @@ class Device {
 
   virtual void* allocate(Category category, Bytes bytes) = 0;
   virtual void release(Category category, void* data, Bytes bytes) noexcept = 0;
+  // How the host gets at this memory; null where it is the host's.
+  virtual FarMemory* far_memory() = 0;
 };
 
 enum class Fill { zero, nan };

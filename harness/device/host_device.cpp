@@ -33,6 +33,8 @@ class HostDevice final : public Device {
     std::free(data);
   }
 
+  FarMemory* far_memory() override { return nullptr; }
+
  private:
   Fill fill_;
 };

@@ -20,6 +20,8 @@ class MeteredDevice final : public Device {
     ledger_.give_back(category, bytes);
   }
 
+  FarMemory* far_memory() override { return inner_.far_memory(); }
+
  private:
   Device& inner_;
   Ledger& ledger_;

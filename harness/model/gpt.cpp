@@ -46,7 +46,6 @@
 #include "harness/model/gpt.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 namespace zp::gpt {
@@ -141,8 +140,8 @@ void Gpt::begin(int, int, const MicroBatch& tokens) {
     fail(Exit::usage, "data: a token is outside the model's vocabulary of " +
                           std::to_string(config_.vocabulary) + "; use a model with a larger one");
   }
-  std::memcpy(inputs_.all().write<int32_t>(), tokens.inputs.data(), rows * sizeof(int32_t));
-  std::memcpy(targets_.all().write<int32_t>(), tokens.targets.data(), rows * sizeof(int32_t));
+  write_from_host<int32_t>(inputs_.all(), tokens.inputs);
+  write_from_host<int32_t>(targets_.all(), tokens.targets);
 }
 
 View Gpt::head_weight(const UnitViews& views, Type type) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "harness/device/host_access.hpp"
 #include "harness/model/architectures.hpp"
 
 namespace zp::gpt {
@@ -79,7 +80,7 @@ class Gpt final : public Model {
   void begin(int step, int number, const MicroBatch& tokens) override;
   void forward(int unit, const UnitViews& weights) override;
   void backward(int unit, const UnitViews& weights, const UnitViews& grads) override;
-  float loss() const override { return *head_.loss.all().read<float>(); }
+  float loss() const override { return HostView<float>(head_.loss.all())[0]; }
 
  private:
   void acquire(Device& device);

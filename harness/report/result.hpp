@@ -52,6 +52,7 @@ struct RunSettings {
   std::string version, contract = "repro-1";
   std::string model, data, data_hash, recipe, wire, transport, algorithm, optimizer = "adamw", device = "cpu",
                                                                           accumulate = "fold";
+  std::string device_description;  // what that is, and how messages get there; "" of the host
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
   bool tied = false;
   int64_t unit_blocks = 1;

@@ -87,6 +87,7 @@ std::string header(const RunSettings& s) {
   text += paragraph("", fmt::format("{} step{} of {} micro-batches{}, {}{}, {}, seed {}, data {}", s.steps,
                                     s.steps == 1 ? "" : "s", s.micro_batches, tokens, s.recipe, wire,
                                     s.optimizer, s.seed, s.data));
+  if (!s.device_description.empty()) text += paragraph("", s.device + ": " + s.device_description);
   if (!s.injected.empty()) text += paragraph("INJECTED ", s.injected);
   return text + "\n";
 }

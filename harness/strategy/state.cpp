@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/device/host_access.hpp"
 #include "harness/model/model.hpp"
 #include "kernels/norm.hpp"
 
@@ -270,7 +271,7 @@ double GradientNorm::operator()(const UnitState& sums) {
   }
   const int64_t at = 6 * int64_t{rig_.transport.place()};
   const View slot = limbs_.part({{at}, {at + 6}});
-  std::ranges::copy(mine.limbs(), slot.write<int64_t>());
+  write_from_host<int64_t>(slot, mine.limbs());
   rig_.transport
       .all_gather({.mine = slot,
                    .whole = limbs_.all(),
@@ -278,10 +279,10 @@ double GradientNorm::operator()(const UnitState& sums) {
                    .label = {.purpose = Purpose::grad_norm, .tensor = -1, .name = "gradient norm"}})
       .wait();
   ExactSum total;
-  const int64_t* all = limbs_.all().read<int64_t>();
+  const HostView<int64_t> all(limbs_.all());
   for (int place = 0; place < rig_.layout.world(); ++place) {
     std::array<int64_t, 6> limbs{};
-    std::copy_n(all + 6 * int64_t{place}, 6, limbs.begin());
+    std::copy_n(all.begin() + 6 * int64_t{place}, 6, limbs.begin());
     total.add_limbs(limbs);
   }
   return std::sqrt(total.value());

@@ -43,6 +43,7 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--betas", "B1,B2", "of adamw (default 0.9,0.95)"},
     OptionRow{"--momentum", "X", "of sgd (default 0.9)"},
     OptionRow{"--transport", "NAME", "mpi (default under a launcher) or threads"},
+    OptionRow{"--device", "NAME", "cpu (default), cuda, or emulated: CUDA's kernels on this processor"},
     OptionRow{"--algorithm", "NAME", "halving, direct, ring or native (default: by ranks and recipe)"},
     OptionRow{"--bucket-mb", "X", "most MB (10^6 B) of gradients in one reduction (default: a unit)"},
     OptionRow{"--prefetch", "N", "zero3: units gathered ahead of the one in use (default 0)"},
@@ -78,6 +79,11 @@ constexpr std::array kPlanOptions{
     OptionRow{"--out", "FILE", "the tables as a record, JSON Lines (results/schema.md)"},
 };
 
+constexpr std::array kDevicesOptions{
+    OptionRow{"--ranks", "N", "ranks of this host to be placed (default: one for each GPU)"},
+    OptionRow{"--device", "NAME", "cuda (default) or emulated"},
+};
+
 template <size_t count>
 void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
   for (const OptionRow& row : rows) {
@@ -87,9 +93,12 @@ void add_options(CLI::App& app, const std::array<OptionRow, count>& rows) {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
+  app.allow_extras();
+}
+
+void add_flags(CLI::App& app) {
   app.add_flag("--tied")->description("the head's weight is the token table (gpt2 is so by itself)");
   app.add_flag("--overwrite")->description("let --out and --write-golden replace a file");
-  app.allow_extras();
 }
 
 Typed typed(const CLI::App& command) {
@@ -126,6 +135,11 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
       app.add_subcommand("plan", "ledger and traffic for a model and a cluster that need not be here");
   add_options(*verify, kVerifyOptions);
   add_options(*plan, kPlanOptions);
+  add_flags(*verify);
+  add_flags(*plan);
+  CLI::App* devices =
+      app.add_subcommand("devices", "GPUs and networks of this host, and where ranks would go");
+  add_options(*devices, kDevicesOptions);
   app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
   const std::string shapes =
       "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes\n";
@@ -145,7 +159,7 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   } catch (const CLI::ParseError& error) {
     fail(Exit::usage, error.what());
   }
-  for (CLI::App* command : {verify, plan}) {
+  for (CLI::App* command : {verify, plan, devices}) {
     if (!command->parsed()) continue;
     const std::vector<std::string> unknown = command->remaining();
     if (!unknown.empty()) {
@@ -157,11 +171,13 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
       options.args = args;
       return options;
     }
+    if (command == devices) return devices_options(typed(*devices));
     return plan_options(typed(*plan));
   }
   const std::vector<std::string> unknown = app.remaining();
-  fail(Exit::usage, unknown.empty() ? "no command; there are verify and plan (zeroproof --help)"
-                                    : "'" + unknown.front() + "' is no command; there are verify and plan");
+  const std::string known = "there are verify, plan and devices";
+  fail(Exit::usage, unknown.empty() ? "no command; " + known + " (zeroproof --help)"
+                                    : "'" + unknown.front() + "' is no command; " + known);
 }
 
 }  // namespace zp

@@ -9,8 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "harness/base/archive.hpp"
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -62,16 +64,6 @@ std::string npy_header(std::string_view type, const std::vector<int64_t>& shape)
   fail(Exit::usage, "--dump " + folder + ": " + why);
 }
 
-const void* bytes_of(const View& view) {
-  switch (view.type()) {
-    case Type::f32: return view.read<float>();
-    case Type::bf16: return view.read<bf16>();
-    case Type::i32: return view.read<int32_t>();
-    case Type::i64: return view.read<int64_t>();
-  }
-  return nullptr;
-}
-
 std::string step_folder(int step) {
   return step == Observer::kBeforeTraining ? "initial" : fmt::format("step.{}", step);
 }
@@ -79,13 +71,8 @@ std::string step_folder(int step) {
 }  // namespace
 
 struct Dump::Contents {
-  const void* data = nullptr;
-  size_t bytes = 0;
+  std::span<const std::byte> bytes;
   std::string_view numpy_type;
-
-  static Contents of(const View& view) {
-    return {bytes_of(view), static_cast<size_t>(view.bytes().n), zp::numpy_type(view.type())};
-  }
 };
 
 void check_dump_folder(const std::string& folder) {
@@ -129,7 +116,7 @@ void Dump::write(DumpedArray array, const Contents& contents) {
   if (error) refuse(folder_, path.parent_path().string() + " cannot be made (" + error.message() + ")");
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << npy_header(contents.numpy_type, array.shape);
-  file.write(static_cast<const char*>(contents.data), static_cast<std::streamsize>(contents.bytes));
+  file.write(reinterpret_cast<const char*>(contents.bytes.data()), std::ssize(contents.bytes));
   file.close();
   if (!file) refuse(folder_, path.string() + " cannot be written (" + std::strerror(errno) + ")");
   array.file = stage_ + "/" + array.file;
@@ -140,6 +127,7 @@ void Dump::state(int step, const StateRun& run) {
   for (const TensorRun& part : runs(layout_.unit(run.unit), run.in_unit)) {
     const View view =
         run.view.part({part.in_unit.begin - run.in_unit.begin, part.in_unit.end - run.in_unit.begin});
+    const HostBytes held(view);
     const std::string& tensor = part.tensor->spec.name;
     const std::string kind(short_name(run.kind));
     write({.file = fmt::format("{}/{}.{}.rank{}.npy", step_folder(step), kind, tensor, rank_),
@@ -149,13 +137,14 @@ void Dump::state(int step, const StateRun& run) {
            .step = step,
            .first = (part.in_unit.begin - part.tensor->in_unit.begin).n,
            .shape = {view.length().n}},
-          Contents::of(view));
+          {held.bytes(), numpy_type(view.type())});
   }
 }
 
 void Dump::gradient(int step, int number, int unit, const View& whole) {
   for (const TensorLayout& tensor : layout_.unit(unit).tensors) {
     const View view = whole.part(tensor.in_unit);
+    const HostBytes held(view);
     write({.file =
                fmt::format("{}/micro-batch.{}/gradient.{}.npy", step_folder(step), number, tensor.spec.name),
            .kind = "gradient",
@@ -165,26 +154,26 @@ void Dump::gradient(int step, int number, int unit, const View& whole) {
            .micro_batch = number,
            .first = 0,
            .shape = tensor.spec.shape},
-          Contents::of(view));
+          {held.bytes(), numpy_type(view.type())});
   }
 }
 
 void Dump::micro_batch(int step, int number, const MicroBatch& tokens, float loss) {
-  const auto put = [&](const std::string& kind, Type type, std::vector<int64_t> shape, const void* data,
-                       size_t bytes) {
+  const auto put = [&](const std::string& kind, Type type, std::vector<int64_t> shape,
+                       std::span<const std::byte> bytes) {
     write({.file = fmt::format("{}/micro-batch.{}/{}.npy", step_folder(step), number, kind),
            .kind = kind,
            .type = std::string(name_of(type)),
            .step = step,
            .micro_batch = number,
            .shape = std::move(shape)},
-          {data, bytes, numpy_type(type)});
+          {bytes, numpy_type(type)});
   };
   for (const auto& [kind, list] :
        {std::pair{"inputs", &tokens.inputs}, std::pair{"targets", &tokens.targets}}) {
-    put(kind, Type::i32, {std::ssize(*list)}, list->data(), list->size() * sizeof(int32_t));
+    put(kind, Type::i32, {std::ssize(*list)}, std::as_bytes(std::span(*list)));
   }
-  put("loss", Type::f32, {}, &loss, sizeof loss);
+  put("loss", Type::f32, {}, std::as_bytes(std::span(&loss, 1)));
 }
 
 void Dump::totals(int step, double loss, double norm) {
@@ -195,7 +184,7 @@ void Dump::totals(int step, double loss, double norm) {
            .type = "fp64",
            .step = step,
            .shape = {}},
-          {&value, sizeof value, "<f8"});
+          {std::as_bytes(std::span(&value, 1)), "<f8"});
   }
 }
 

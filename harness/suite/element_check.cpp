@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "harness/base/archive.hpp"
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -37,9 +38,10 @@ HeldBits own_bits(const Suspect& suspect, Trainer& trainer, int rank) {
       held.half = state.view.type() == Type::bf16;
       const View view =
           state.view.part({run.in_unit.begin - state.in_unit.begin, run.in_unit.end - state.in_unit.begin});
-      for (int64_t i = 0; i < view.length().n; ++i) {
-        held.bits.push_back(held.half ? view.read<bf16>()[i].bits
-                                      : std::bit_cast<uint32_t>(view.read<float>()[i]));
+      if (held.half) {
+        for (const bf16 x : HostView<bf16>(view)) held.bits.push_back(x.bits);
+      } else {
+        for (const float x : HostView<float>(view)) held.bits.push_back(std::bit_cast<uint32_t>(x));
       }
     }
   }

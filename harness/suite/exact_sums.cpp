@@ -38,6 +38,11 @@ void check_algorithm(const Job& job, std::string_view transport) {
                      job.world));
   }
   if (job.algorithm != Algorithm::native) return;
+  if (job.backend != &cpu_backend()) {
+    fail(Exit::unavailable,
+         fmt::format("--algorithm native: MPI's collectives add on the host, and --device is {}",
+                     job.backend->name()));
+  }
   if (transport != "mpi") {
     fail(Exit::unavailable,
          fmt::format("--algorithm native: is of a message library, and transport {} has none; mpi has, under "

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <vector>
+
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -131,10 +134,10 @@ class FlippingModel final : public Model {
     const int wanted = armed_.injection.micro_batch;
     if (spent_ || !armed_.due() || !armed_.hits(unit) || grads.own.empty()) return;
     if (wanted >= 0 && wanted != number_) return;
-    const Type type = grads.own.type();
-    auto* first = type == Type::bf16 ? reinterpret_cast<std::byte*>(grads.own.write<bf16>())
-                                     : reinterpret_cast<std::byte*>(grads.own.write<float>());
-    if (!flip_largest({first, static_cast<size_t>(grads.own.bytes().n)}, type, armed_.injection.bit)) return;
+    const HostBytes held(grads.own);
+    std::vector<std::byte> flipped(held.bytes().begin(), held.bytes().end());
+    if (!flip_largest(flipped, grads.own.type(), armed_.injection.bit)) return;
+    write_from_host(grads.own, flipped);
     spent_ = true;
     armed_.strike();
   }
@@ -234,6 +237,8 @@ class KeepingDevice final : public Device {
     }
     inner_.release(category, data, bytes);
   }
+
+  FarMemory* far_memory() override { return inner_.far_memory(); }
 
  private:
   struct Kept {

@@ -21,6 +21,7 @@ struct Job {
   Training training;
   std::optional<Corpus> corpus;  // none for the synthetic model
   Algorithm algorithm = Algorithm::direct;
+  const Backend* backend = &cpu_backend();
   int world = 1;
   int threads = 1;            // of kernels, per rank
   int threads_asked = 0;      // as typed; 0: none

@@ -27,6 +27,7 @@ zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
   }
   return zp::run_on_first_rank(command, problem, [&] {
     if (const auto* options = std::get_if<zp::PlanOptions>(&invocation)) return zp::plan(*options);
+    if (const auto* options = std::get_if<zp::DevicesOptions>(&invocation)) return zp::devices(*options);
     std::fputs(std::get<zp::Print>(invocation).text.c_str(), stdout);
     return zp::Exit::pass;
   });

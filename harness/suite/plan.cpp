@@ -14,7 +14,8 @@ namespace {
 
 theory::HeldLines constants(const PlanOptions& options, const Recipe& recipe) {
   const ModelConfig& model = *options.model;
-  if (model.architecture == Architecture::synthetic) return theory::synthetic_constants(options.threads);
+  if (model.architecture == Architecture::synthetic)
+    return theory::synthetic_constants(theory::host_kernel_workspace(options.threads, 0));
   const theory::GptShape shape{.layers = model.layers,
                                .width = model.width,
                                .heads = model.heads,
@@ -24,7 +25,7 @@ theory::HeldLines constants(const PlanOptions& options, const Recipe& recipe) {
                                .sequence = options.sequence > 0 ? options.sequence : model.positions,
                                .tied = model.tied,
                                .frozen = frozen_parts(model)};
-  return theory::gpt_constants(shape, recipe, options.threads);
+  return theory::gpt_constants(shape, recipe, theory::host_kernel_workspace(options.threads, shape.sequence));
 }
 
 PlanExact exact_plan(const PlanOptions& options, const Recipe& recipe) {

@@ -28,6 +28,14 @@ theory::GptShape shape_of(const StageRun& run) {
           .frozen = frozen_parts(run.model)};
 }
 
+// Of the host's kernels theory knows it; others' it is told.
+Bytes kernel_workspace(const StageRun& run) {
+  if (run.backend != &cpu_backend())
+    return run.backend->workspace(
+        {.host = run.kernels, .attention_rows = run.shape.rows() * run.model.heads});
+  return theory::host_kernel_workspace(run.kernels.threads, run.shape.sequence);
+}
+
 // Largest total of a rank at the step's peak.
 Bytes step_peak(const StepEvidence& evidence) {
   Bytes total;
@@ -160,8 +168,9 @@ RunFacts facts_of(const StageRun& run, const Layout& layout) {
   facts.training = run.training;
   facts.algorithm = run.collectives.algorithm;
   const bool gpt = run.model.architecture == Architecture::gpt;
-  facts.constant = gpt ? theory::gpt_constants(shape_of(run), run.training.recipe, run.kernels.threads)
-                       : theory::synthetic_constants(run.kernels.threads);
+  const Bytes workspace = kernel_workspace(run);
+  facts.constant = gpt ? theory::gpt_constants(shape_of(run), run.training.recipe, workspace)
+                       : theory::synthetic_constants(workspace);
   const theory::WorkLines work =
       gpt ? theory::gpt_work(shape_of(run), run.training.recipe) : theory::synthetic_work(layout);
   for (const auto& [kernel, line] : work) {
@@ -183,6 +192,8 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.corpus = run.corpus;
     config.collectives = run.collectives;
     config.kernels = run.kernels;
+    config.backend = run.backend;
+    config.local_rank = run.local_rank;
     config.fill = run.fill;
     config.faults = run.faults;
     config.observer = run.observer;

@@ -13,7 +13,8 @@
 
 namespace zp {
 
-// What one stage's run needs; the same on all ranks but for `faults`, `observer` and `replay`.
+// What one stage's run needs; the same on all ranks but for `local_rank`, `faults`, `observer` and
+// `replay`.
 struct StageRun {
   StageRow row;
   ModelConfig model;
@@ -22,6 +23,8 @@ struct StageRun {
   const Corpus* corpus = nullptr;
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
+  const Backend* backend = &cpu_backend();
+  int local_rank = 0;  // among the ranks of its host
   Fill fill = Fill::zero;
   int steps = 1;
   Faults faults;

@@ -261,6 +261,12 @@ void read_schedule(const Typed& typed, Schedule& schedule) {
   }
 }
 
+void read_device(const Typed& typed, std::string& device) {
+  device = typed.value("--device").value_or(device);
+  if (device != "cpu" && device != "cuda" && device != "emulated")
+    fail(Exit::usage, "--device '" + device + "': is unknown; there are cpu, cuda and emulated");
+}
+
 }  // namespace
 
 VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
@@ -276,6 +282,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   options.wire = wire_of(typed, options.recipe);
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
+  read_device(typed, options.device);
   read_schedule(typed, options.schedule);
   typed.whole("--keep", options.keep, 0, kMostUnits);
   read_nodes(typed, options);
@@ -332,6 +339,15 @@ PlanOptions plan_options(const Typed& typed) {
     }
   }
   read_out(typed, options.out, options.existing);
+  return options;
+}
+
+DevicesOptions devices_options(const Typed& typed) {
+  DevicesOptions options;
+  typed.whole("--ranks", options.ranks, 1, kMostRanks);
+  options.device = typed.value("--device").value_or(options.device);
+  if (options.device != "cuda" && options.device != "emulated")
+    fail(Exit::usage, "--device '" + options.device + "': has no devices; there are cuda and emulated");
   return options;
 }
 

@@ -52,17 +52,16 @@ Bytes host_kernel_workspace(int threads, int64_t max_sequence) {
   return Elements{std::max(gemm, attention)} * kFp32;
 }
 
-HeldLines gpt_constants(const GptShape& s, const Recipe& recipe, int threads) {
+HeldLines gpt_constants(const GptShape& s, const Recipe& recipe, Bytes kernel_workspace) {
   HeldLines lines{{Category::activations, gpt_activations(s)}, {Category::data, gpt_data(s)}};
-  const Bytes workspace = gpt_gradient_image(s, recipe) + host_kernel_workspace(threads, s.sequence);
+  const Bytes workspace = gpt_gradient_image(s, recipe) + kernel_workspace;
   if (workspace.n > 0) lines[Category::workspace] = workspace;
   return lines;
 }
 
-HeldLines synthetic_constants(int threads, int64_t max_sequence) {
+HeldLines synthetic_constants(Bytes kernel_workspace) {
   HeldLines lines;
-  const Bytes workspace = host_kernel_workspace(threads, max_sequence);
-  if (workspace.n > 0) lines[Category::workspace] = workspace;
+  if (kernel_workspace.n > 0) lines[Category::workspace] = kernel_workspace;
   return lines;
 }
 

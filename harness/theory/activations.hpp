@@ -19,9 +19,9 @@ Bytes gpt_gradient_image(const GptShape& shape, const Recipe& recipe);
 // Scratch of the host kernels.
 Bytes host_kernel_workspace(int threads, int64_t max_sequence);
 
-// All of it by category, for held_per_step. The synthetic model holds the kernels' workspace only; what that
-// is still depends on the longest sequence that the kernels were made for.
-HeldLines gpt_constants(const GptShape& shape, const Recipe& recipe, int threads);
-HeldLines synthetic_constants(int threads, int64_t max_sequence = 0);
+// All of it by category, for held_per_step. The synthetic model holds the kernels' workspace only: the host
+// kernels' above, or what another device's say of themselves.
+HeldLines gpt_constants(const GptShape& shape, const Recipe& recipe, Bytes kernel_workspace);
+HeldLines synthetic_constants(Bytes kernel_workspace);
 
 }  // namespace zp::theory

@@ -8,6 +8,8 @@
 #include <string>
 #include <type_traits>
 
+#include "harness/device/host_access.hpp"
+
 namespace zp {
 namespace {
 
@@ -21,12 +23,16 @@ T& behind(std::unique_ptr<T>& holder, T& inner, const Fault& fault) {
   return *holder;
 }
 
+KernelNeeds needs_of(const TrainerConfig& config) {
+  return {.host = config.kernels, .attention_rows = config.shape.rows() * config.model.heads};
+}
+
 // Elements whose bits are not all zero: -0 counts.
 template <class T>
 Elements not_zero(const View& view) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
-  const T* x = view.read<T>();
-  return {std::count_if(x, x + view.length().n, [](T value) { return std::bit_cast<Bits>(value) != 0; })};
+  const HostView<T> x(view);
+  return {std::ranges::count_if(x, [](T value) { return std::bit_cast<Bits>(value) != 0; })};
 }
 
 }  // namespace
@@ -34,11 +40,16 @@ Elements not_zero(const View& view) {
 // Time of the step, without what the inspector does in between.
 class Trainer::Watch {
  public:
+  explicit Watch(Engine& engine) : engine_(engine) {}
   void run() { since_ = Clock::now(); }
-  void pause() { total_ += Clock::now() - since_; }
+  void pause() {
+    engine_.finish();
+    total_ += Clock::now() - since_;
+  }
   double seconds() const { return std::chrono::duration<double>(total_).count(); }
 
  private:
+  Engine& engine_;
   Clock::time_point since_;
   Clock::duration total_{};
 };
@@ -46,21 +57,12 @@ class Trainer::Watch {
 Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
     : config_(config),
       layout_(model_units(config.model), config.collectives.places),
-      host_(make_host_device(config.fill)),
-      device_(make_metered_device(*host_, ledger_)) {
+      engine_(config.backend->make_engine(config.local_rank, config.fill)),
+      device_(make_metered_device(engine_->device(), ledger_)) {
   const Faults& faults = config_.faults;
   Device& device = behind(faulty_device_, *device_, faults.device);
-  table_ = kernels::make_host_table(device, config.kernels);
-  metered_table_ = make_metered_table(*table_, ledger_);
-  kernels::Table& table = behind(faulty_table_, *metered_table_, faults.kernels);
-  metered_link_ = make_metered_link(link, ledger_);
-  Link& outer_link = behind(faulty_link_, *metered_link_, faults.link);
-  if (config.collectives.algorithm == Algorithm::native) {
-    require(native != nullptr, "native collectives are a library's");
-    collectives_ = make_native(*native, table, config.collectives);
-  } else {
-    collectives_ = make_collectives(outer_link, device, table, config.collectives);
-  }
+  kernels::Table& table = dress(tables_, engine_->make_kernels(device, needs_of(config)));
+  make_transport(link, native, device, table);
   metered_transport_ = make_metered_transport(*collectives_, ledger_);
   Transport& transport = behind(faulty_transport_, *metered_transport_, faults.transport);
   rig_ = std::make_unique<Rig>(Rig{.device = device,
@@ -73,7 +75,7 @@ Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
   if (faults.model) model_ = faults.model(std::move(model_));
   // With overlap, what is in flight moves while kernels run, on this thread.
   if (config_.training.schedule.overlap == Overlap::on) {
-    table_->set_poll([&transport] { transport.poll(); });
+    tables_.own->set_poll([&transport] { transport.poll(); });
   }
   strategy_ = config.make_strategy(*rig_);
   if (faults.strategy) strategy_ = faults.strategy(std::move(strategy_), *rig_);
@@ -83,7 +85,29 @@ Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
   show(Observer::kBeforeTraining, false);
 }
 
-Trainer::~Trainer() { table_->set_poll({}); }
+Trainer::~Trainer() { tables_.own->set_poll({}); }
+
+kernels::Table& Trainer::dress(Tables& tables, std::unique_ptr<kernels::Table> own) {
+  tables.own = std::move(own);
+  tables.metered = make_metered_table(*tables.own, ledger_);
+  return behind(tables.faulty, *tables.metered, config_.faults.kernels);
+}
+
+void Trainer::make_transport(Link& link, Native* native, Device& device, kernels::Table& table) {
+  CollectiveOptions options = config_.collectives;
+  options.stream = engine_->transport_stream();
+  if (options.algorithm == Algorithm::native) {
+    require(native != nullptr, "native collectives are a library's");
+    collectives_ = make_native(*native, table, options);
+    return;
+  }
+  metered_link_ = make_metered_link(link, ledger_);
+  Link& host_link = behind(faulty_link_, *metered_link_, config_.faults.link);
+  staged_link_ = engine_->make_link(host_link);
+  auto own = engine_->make_transport_kernels(device);
+  kernels::Table& additions = own ? dress(transport_tables_, std::move(own)) : table;
+  collectives_ = make_collectives(staged_link_ ? *staged_link_ : host_link, device, additions, options);
+}
 
 int Trainer::place() const { return collectives_->place(); }
 
@@ -92,7 +116,7 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
   ledger_.begin_step(step);
   if (config_.faults.begin_step) config_.faults.begin_step(step);
   ledger_.now().micro_batch_grads.resize(visits_.size());
-  Watch watch;
+  Watch watch(*engine_);
   watch.run();
   for (const Visit& visit : visits_) micro_step(step, visit, watch);
   strategy_->finish_reductions();
@@ -166,28 +190,31 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   }
   ledger_.leave_uses();
   const int64_t at = int64_t{place()} * config_.training.batching.micro_steps() + visit.element;
-  *losses_.part({{at}, {at + 1}}).write<float>() = model_->loss();
+  const float loss = model_->loss();
+  write_from_host<float>(losses_.part({{at}, {at + 1}}), {&loss, 1});
   if (config_.observer == nullptr) return;
   watch.pause();
-  config_.observer->micro_batch(step, number, tokens, model_->loss());
+  config_.observer->micro_batch(step, number, tokens, loss);
   watch.run();
 }
 
 void Trainer::check_range(int step, int number, int unit, const View& grads) const {
   if (!config_.training.fixed_point()) return;
   const int terms = config_.training.batching.micro_batches;
-  const float* g = grads.read<float>();
+  const HostView<float> g(grads);
   const auto holds = [terms](float x) {
     return std::fabs(static_cast<double>(x)) * terms < kFixedPointBound;
   };
   for (const TensorLayout& tensor : layout_.unit(unit).tensors) {
     const int64_t begin = tensor.in_unit.begin.n;
-    const int64_t at = std::find_if_not(g + begin, g + tensor.in_unit.end.n, holds) - g;
-    if (at == tensor.in_unit.end.n) continue;
+    const int64_t end = tensor.in_unit.end.n;
+    const int64_t at = std::find_if_not(g.begin() + begin, g.begin() + end, holds) - g.begin();
+    if (at == end) continue;
     fail(Exit::bits, "step " + std::to_string(step) + ", rank " + std::to_string(rig_->transport.rank()) +
                          ", micro-batch " + std::to_string(number) + ": gradient of " + tensor.spec.name +
-                         ", element " + std::to_string(at - begin) + ", is " + std::to_string(g[at]) +
-                         ": --wire i64 holds less than 2^19/" + std::to_string(terms));
+                         ", element " + std::to_string(at - begin) + ", is " +
+                         std::to_string(g[static_cast<size_t>(at)]) + ": --wire i64 holds less than 2^19/" +
+                         std::to_string(terms));
   }
 }
 
@@ -200,12 +227,12 @@ void Trainer::exchange_losses() {
                    .cuts = Cuts::equal(batching.world, {each}),
                    .label = {.purpose = Purpose::loss, .tensor = -1, .name = "losses"}})
       .wait();
-  const float* all = losses_.all().read<float>();
+  const HostView<float> all(losses_.all());
   std::vector<float> by_number(static_cast<size_t>(batching.micro_batches));
   for (int p = 0; p < batching.world; ++p) {
     for (int element = 0; element < batching.micro_steps(); ++element) {
       const int number = micro_batch_of(strategy_->reduction(), batching, p, element);
-      by_number[static_cast<size_t>(number)] = all[p * each + element];
+      by_number[static_cast<size_t>(number)] = all[static_cast<size_t>(p * each + element)];
     }
   }
   double sum = 0.0;
@@ -217,7 +244,7 @@ HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
   const UnitLayout& layout = layout_.unit(unit);
   HashSum sum;
   if (inspection_ != Inspection::full) return sum;
-  table_->run(kernels::HashRun{
+  tables_.own->run(kernels::HashRun{
       .x = whole.part({{0}, layout.length}), .kind = kind, .logical = layout.logical_begin.n, .sum = &sum});
   return sum;
 }
@@ -277,10 +304,10 @@ void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vect
       const Range part{run.in_unit.begin - state.in_unit.begin, run.in_unit.end - state.in_unit.begin};
       const Elements skipped = run.in_unit.begin - run.tensor->in_unit.begin;
       TensorHash hash{.tensor = run.tensor->index, .kind = state.kind, .hash = {}};
-      table_->run(kernels::HashRun{.x = state.view.part(part),
-                                   .kind = state.kind,
-                                   .logical = (run.tensor->logical_begin + skipped).n,
-                                   .sum = &hash.hash});
+      tables_.own->run(kernels::HashRun{.x = state.view.part(part),
+                                        .kind = state.kind,
+                                        .logical = (run.tensor->logical_begin + skipped).n,
+                                        .sum = &hash.hash});
       into.push_back(hash);
     }
   }

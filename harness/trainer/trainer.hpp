@@ -10,6 +10,7 @@
 #include "harness/ledger/ledger.hpp"
 #include "harness/model/model.hpp"
 #include "harness/strategy/strategy.hpp"
+#include "harness/trainer/backend.hpp"
 #include "harness/trainer/observer.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
@@ -17,7 +18,8 @@
 namespace zp {
 
 // Decorators that make a rank misbehave. Each is empty where nothing is wrong with that part; `inner`
-// outlives what it returns. `link` and `transport` see what the strategy's side asks for, before the meters.
+// outlives what it returns. `link` and `transport` see what the strategy's side asks for, before the meters;
+// messages pass through `link` in the host's memory. `kernels` is called for every table that there is.
 struct Faults {
   std::function<std::unique_ptr<Device>(Device& inner)> device;
   std::function<std::unique_ptr<kernels::Table>(kernels::Table& inner)> kernels;
@@ -38,6 +40,8 @@ struct TrainerConfig {
   const Corpus* corpus = nullptr;  // null for the synthetic model
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
+  const Backend* backend = &cpu_backend();
+  int local_rank = 0;  // counts the ranks of this host: which of its devices this one takes
   Fill fill = Fill::zero;
   Faults faults;
   Observer* observer = nullptr;  // null: nobody looks
@@ -65,6 +69,7 @@ class Trainer {
  private:
   class Watch;
 
+  void make_transport(Link& link, Native* native, Device& device, kernels::Table& table);
   void micro_step(int step, const Visit& visit, Watch& watch);
   void exchange_losses();
   HashSum hash_logical(HashKind kind, int unit, const View& whole);
@@ -84,14 +89,18 @@ class Trainer {
   TrainerConfig config_;
   Ledger ledger_;
   Layout layout_;
-  std::unique_ptr<Device> host_;
+  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Device> device_;  // metered
   std::unique_ptr<Device> faulty_device_;
-  std::unique_ptr<kernels::Table> table_;
-  std::unique_ptr<kernels::Table> metered_table_;
-  std::unique_ptr<kernels::Table> faulty_table_;
+  // Kernels of one kind, and the decorators around them.
+  struct Tables {
+    std::unique_ptr<kernels::Table> own, metered, faulty;
+  };
+  kernels::Table& dress(Tables& tables, std::unique_ptr<kernels::Table> own);
+  Tables tables_, transport_tables_;  // the second stays empty where the transport uses the first
   std::unique_ptr<Link> metered_link_;
   std::unique_ptr<Link> faulty_link_;
+  std::unique_ptr<Link> staged_link_;
   std::unique_ptr<Transport> collectives_;
   std::unique_ptr<Transport> metered_transport_;
   std::unique_ptr<Transport> faulty_transport_;

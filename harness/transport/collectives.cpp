@@ -53,9 +53,11 @@ class Flight final : public Pending {
     storage->writers.push_back(self);
     self->storages_.push_back(storage);
   }
-  void unregister() {
+  // Its work on a stream stays registered.
+  void unregister(const std::shared_ptr<Pending>& work) {
     for (Storage* storage : storages_) {
       std::erase_if(storage->writers, [this](const auto& writer) { return writer.get() == this; });
+      if (work != nullptr) storage->also_written_by(work);
     }
     storages_.clear();
   }
@@ -83,17 +85,20 @@ class Collectives final : public Transport {
  public:
   Collectives(Link& link, Device& device, kernels::Table& kernels, const CollectiveOptions& options)
       : link_(link),
+        stream_(options.stream),
         timeout_s_(options.timeout_s),
         group_{.place = options.places.place_of(link.rank()),
                .places = options.places,
                .algorithm = options.algorithm,
-               .kernels = kernels} {
+               .kernels = kernels,
+               .pieces = {}} {
     const int64_t bytes = peers_at_once(options.algorithm, link.world()) * kPiecesPerPeer * kPiece.n;
     if (bytes > 0) pieces_ = device.acquire(Category::transport, Type::f32, {bytes / size_of(Type::f32).n});
-    group_.pieces = static_cast<std::byte*>(pieces_.all().raw());
+    group_.pieces = pieces_.all();
   }
   ~Collectives() override {
     abandon_all(Error(Exit::internal, "a collective was in flight when its transport ended"));
+    if (stream_ != nullptr && pieces_.held()) pieces_.all().storage()->written_by(stream_->mark());
   }
 
   int rank() const override { return link_.rank(); }
@@ -116,9 +121,10 @@ class Collectives final : public Transport {
     settle(call.whole.storage());
     const View own = call.whole.part(call.cuts.of(place()));
     if (!own.empty() && own.raw() != call.mine.raw()) {
-      if (call.mine.storage() != call.whole.storage()) call.mine.storage()->settle_writers();
-      std::copy_n(static_cast<const std::byte*>(call.mine.raw()), own.bytes().n,
-                  static_cast<std::byte*>(own.raw()));
+      const bool apart = call.mine.storage() != call.whole.storage();
+      if (apart) call.mine.storage()->settle_writers(stream_);
+      copy(call.mine, own, stream_);
+      if (apart && stream_ != nullptr) call.mine.storage()->read_by(stream_->mark());
     }
     flight->add(make_gather(group_, wire(*flight), call.whole, call.cuts));
     return launch(flight, {call.whole.storage()}, call.cuts);
@@ -199,6 +205,7 @@ class Collectives final : public Transport {
   bool written_by_own_buckets(const Storage* storage) const {
     if (storage == nullptr || !storage->readers.empty()) return false;
     return std::all_of(storage->writers.begin(), storage->writers.end(), [this](const auto& writer) {
+      if (stream_ != nullptr && writer->stream() == stream_) return true;
       const auto own = [&](const auto& flight) {
         return flight.get() == writer.get() && flight->is_bucket();
       };
@@ -206,8 +213,11 @@ class Collectives final : public Transport {
     });
   }
 
-  static void settle(Storage* storage) {
-    if (storage != nullptr) storage->settle();
+  // Whoever used the buffer before comes first: on the host, or in the order of the stream.
+  void settle(Storage* storage) {
+    if (storage == nullptr) return;
+    storage->settle(stream_);
+    if (stream_ != nullptr) storage->written_by(stream_->mark());
   }
 
   // Starts a collective that writes these buffers. Buckets of one buffer write apart and need not wait for
@@ -219,11 +229,12 @@ class Collectives final : public Transport {
     }
     flights_.push_back(flight);
     progress();
-    if (!flight->complete()) {
-      for (Storage* storage : writes) Flight::register_writer(storage, flight);
-    }
+    for (Storage* storage : writes) Flight::register_writer(storage, flight);
+    if (flight->complete()) flight->unregister(mark());
     return Handle(flight);
   }
+
+  std::shared_ptr<Pending> mark() const { return stream_ == nullptr ? nullptr : stream_->mark(); }
 
   // Advances every collective in flight, oldest first. Reductions use the pieces one at a time.
   bool progress() {
@@ -243,8 +254,8 @@ class Collectives final : public Transport {
       abandon_all(Error(Exit::internal, error.what()));
       throw;
     }
-    std::erase_if(flights_, [](const auto& flight) {
-      if (flight->complete()) flight->unregister();
+    std::erase_if(flights_, [this](const auto& flight) {
+      if (flight->complete()) flight->unregister(mark());
       return flight->complete();
     });
     progressing_ = false;
@@ -270,6 +281,7 @@ class Collectives final : public Transport {
   }
 
   Link& link_;
+  Stream* stream_;
   double timeout_s_;
   Buffer pieces_;
   Group group_;

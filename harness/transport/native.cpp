@@ -77,6 +77,8 @@ class NativeTransport final : public Transport {
       : native_(native), kernels_(kernels), timeout_s_(options.timeout_s) {
     if (options.places.rank_at != Places::in_rank_order(native.world()).rank_at)
       fail(Exit::unavailable, "algorithm native: a library's collectives know places in rank order only");
+    if (options.stream != nullptr)
+      fail(Exit::unavailable, "algorithm native: this library's collectives use memory of the host only");
   }
   ~NativeTransport() override {
     abandon_all(Error(Exit::internal, "a collective was under way when its transport ended"));
@@ -107,7 +109,7 @@ class NativeTransport final : public Transport {
     const View own = call.whole.part(call.cuts.of(place()));
     if (!own.empty() && own.raw() != call.mine.raw()) {
       if (call.mine.storage() != call.whole.storage()) call.mine.storage()->settle_writers();
-      copy(call.mine, own);
+      copy(call.mine, own, nullptr);
     }
     flight->start(native_.all_gather(call.whole, lengths_of(call.cuts)), {});
     return launch(flight, {call.whole});
@@ -168,12 +170,8 @@ class NativeTransport final : public Transport {
     if (sum.type() != into.type() || divisor != 1.0F) {
       kernels_.run(kernels::Fold{.inputs = {sum}, .out = into, .divisor = divisor});
     } else if (sum.raw() != into.raw()) {
-      copy(sum, into);
+      copy(sum, into, nullptr);
     }
-  }
-
-  static void copy(const View& from, const View& to) {
-    std::copy_n(static_cast<const std::byte*>(from.raw()), from.bytes().n, static_cast<std::byte*>(to.raw()));
   }
 
   static void settle(std::initializer_list<View> views) {

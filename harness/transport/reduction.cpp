@@ -125,15 +125,17 @@ class Reduction final : public Step {
     clear_streams();
     added_ = {};
     if (run_ >= received().size()) return;
-    std::byte* pieces = group_.pieces;
+    constexpr Elements kEach{kPiecesPerPeer * kPiece.n / size_of(Type::f32).n};
+    Elements pieces;
     for (const Exchange& exchange : rounds_[round_]) {
       if (exchange.received.empty()) continue;
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
       places_.push_back(exchange.place);
       streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
-                                                       exchange.received[run_].length(), pieces));
+                                                       exchange.received[run_].length(),
+                                                       group_.pieces.part({pieces, pieces + kEach})));
       streams_.back()->post();
-      pieces += kPiecesPerPeer * kPiece.n;
+      pieces += kEach;
     }
   }
 

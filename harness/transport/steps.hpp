@@ -16,8 +16,7 @@ struct Group {
   Places places;
   Algorithm algorithm = Algorithm::direct;
   kernels::Table& kernels;
-  std::byte* pieces =
-      nullptr;  // peers_at_once times kPiecesPerPeer·kPiece bytes, for one reduction at a time
+  View pieces;  // fp32; peers_at_once times kPiecesPerPeer·kPiece bytes, for one reduction at a time
 };
 
 class Step {
@@ -45,6 +44,7 @@ class Alias {
     storage_.type = view.storage()->type;
     storage_.length = view.storage()->length;
     storage_.data = view.storage()->data;
+    storage_.far = view.storage()->far;
   }
   Alias(const Alias&) = delete;
   Alias& operator=(const Alias&) = delete;

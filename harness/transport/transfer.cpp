@@ -44,15 +44,18 @@ bool Transfer::advance() {
   return moved;
 }
 
-PieceStream::PieceStream(const Wire& wire, int rank, Type type, Elements length, std::byte* memory)
+PieceStream::PieceStream(const Wire& wire, int rank, Type type, Elements length, const View& memory)
     : wire_(wire), rank_(rank), length_(length), per_piece_{kPiece.n / size_of(type).n} {
   count_ = (length.n + per_piece_.n - 1) / per_piece_.n;
+  require(memory.bytes() >= kPiece * kPiecesPerPeer, "pieces have their memory");
+  auto* data = static_cast<std::byte*>(memory.raw());
   for (Slot& slot : slots_) {
     slot.storage.type = type;
     slot.storage.category = Category::transport;
     slot.storage.length = per_piece_;
-    slot.storage.data = memory;
-    memory += kPiece.n;
+    slot.storage.data = data;
+    slot.storage.far = memory.storage()->far;
+    data += kPiece.n;
   }
 }
 

@@ -49,7 +49,7 @@ class Transfer {
 class PieceStream {
  public:
   // `memory`: kPiecesPerPeer·kPiece bytes.
-  PieceStream(const Wire& wire, int rank, Type type, Elements length, std::byte* memory);
+  PieceStream(const Wire& wire, int rank, Type type, Elements length, const View& memory);
   PieceStream(const PieceStream&) = delete;
   PieceStream& operator=(const PieceStream&) = delete;
 

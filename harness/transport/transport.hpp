@@ -47,8 +47,9 @@ class Request {
 };
 
 // Point to point between ranks. The memory must stay valid until the request is done; the link copies nothing
-// aside. Messages with equal tag between the same two ranks arrive in the order sent. A length that differs
-// from what was sent throws (transport). A rank that has failed makes done() of its peers throw its failure.
+// aside (one for device memory does: staged.hpp, and is done in the order of its stream). Messages with equal
+// tag between the same two ranks arrive in the order sent. A length that differs from what was sent throws
+// (transport). A rank that has failed makes done() of its peers throw its failure.
 class Link {
  public:
   Link() = default;
@@ -237,6 +238,9 @@ struct CollectiveOptions {
   Algorithm algorithm = Algorithm::direct;
   Places places;
   double timeout_s = 60.0;
+  // On which the link and the kernels use memory: what they were given is over in the order of this stream.
+  // Null: the host does, and it is over when they say so.
+  Stream* stream = nullptr;
 };
 
 inline constexpr Bytes kPiece{256 * 1024};  // one receive piece; longest message of a reduce-scatter
@@ -255,7 +259,8 @@ std::unique_ptr<Transport> make_collectives(Link& link, Device& device, kernels:
 
 // Collectives of a library. What they send is not known, and bits are claimed of sums only that no order
 // changes: in fixed point, or of numbers that their type adds exactly. Whole slices, places in rank order;
-// anything else throws (unavailable). native and kernels must outlive the transport.
+// anything else throws (unavailable), as does memory that is not the host's. native and kernels must outlive
+// the transport.
 std::unique_ptr<Transport> make_native(Native& native, kernels::Table& kernels,
                                        const CollectiveOptions& options);
 

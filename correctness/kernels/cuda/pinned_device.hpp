@@ -29,6 +29,7 @@ class PinnedDevice final : public Device {
   void release(Category category, void* data, Bytes) noexcept override {
     static_cast<void>(category == Category::workspace ? cudaFree(data) : cudaFreeHost(data));
   }
+  FarMemory* far_memory() override { return nullptr; }
 
  private:
   static constexpr int kNanByte = 0xff;

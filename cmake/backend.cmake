@@ -1,0 +1,33 @@
+# Libraries of devices that are not the host, and what they must have in common with the executable that opens them: the
+# headers of the objects that pass between the two.
+set(ZP_PASSED "")
+foreach(header harness/base/check.hpp harness/base/quantities.hpp harness/base/type.hpp harness/base/vocabulary.hpp
+        harness/device/device.hpp harness/layout/layout.hpp harness/trainer/backend.hpp
+        harness/transport/transport.hpp kernels/kernels.hpp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+  file(SHA256 ${PROJECT_SOURCE_DIR}/${header} digest)
+  string(APPEND ZP_PASSED ${digest})
+endforeach()
+string(SHA256 ZP_PASSED "${ZP_PASSED}")
+string(SUBSTRING ${ZP_PASSED} 0 16 ZP_PASSED)
+set(ZP_BUILD "ZP_BUILD=\"${PROJECT_VERSION} ${ZP_PASSED}\"")
+
+# zp_backend(name): libzeroproof_<name>.so beside the executable, which opens it when ranks are to compute on that device
+# (harness/trainer/backend.hpp). The caller adds CUDA's runtime and the kernels, real or emulated. All of it is compiled
+# once more, as position-independent code of which two functions are seen from outside.
+function(zp_backend name)
+  set(target zeroproof_${name})
+  set(harness ${PROJECT_SOURCE_DIR}/harness)
+  set(kernels ${PROJECT_SOURCE_DIR}/kernels)
+  add_library(${target} SHARED
+    ${harness}/base/check.cpp ${harness}/base/type.cpp ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp
+    ${harness}/layout/layout.cpp ${harness}/transport/staged.cpp ${harness}/trainer/cuda_backend.cpp
+    ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
+    ${kernels}/cuda/cuda_table.cpp)
+  target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
+  target_link_libraries(${target} PRIVATE zp_flags fmt::fmt)
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/backend.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/backend.map)
+endfunction()

@@ -1,0 +1,103 @@
+// Order by construction: with a device whose streams run as late as they may, every stage is proved; with any
+// kind of wait left out, it is not.
+#include "correctness/mutants/trial.hpp"
+#include "correctness/trainer/late_backend.hpp"
+
+#include <gtest/gtest.h>
+
+namespace zp {
+namespace {
+
+using mutants::Outcome;
+using mutants::Trial;
+
+struct Schedules {
+  std::string name;
+  int world = 2;
+  Algorithm algorithm = Algorithm::direct;
+  Schedule schedule = {};
+  GradientWire wire = GradientWire::as_stored;
+};
+
+const std::vector<Schedules>& schedules() {
+  static const std::vector<Schedules> list{
+      {.name = "alone", .world = 1},
+      {.name = "halving", .world = 4, .algorithm = Algorithm::halving},
+      {.name = "direct", .world = 3},
+      {.name = "ring", .world = 3, .algorithm = Algorithm::ring},
+      {.name = "buckets",
+       .world = 2,
+       .algorithm = Algorithm::halving,
+       .schedule = {.bucket = {100'000}, .prefetch = 2, .overlap = Overlap::on}},
+      {.name = "fixed",
+       .world = 2,
+       .schedule = {.bucket = {}, .prefetch = 1, .overlap = Overlap::on},
+       .wire = GradientWire::i64},
+  };
+  return list;
+}
+
+Outcome outcome_of(const std::string& stage, const Schedules& of, const LateOptions& options) {
+  const LateBackend backend(options);
+  Trial trial;
+  trial.name = "late";
+  trial.stage = stage;
+  trial.world = of.world;
+  trial.algorithm = of.algorithm;
+  trial.schedule = of.schedule;
+  trial.wire = of.wire;
+  trial.backend = &backend;
+  return mutants::run(trial);
+}
+
+bool proved(const Outcome& outcome) { return outcome.result.has_value() && outcome.result->proved(); }
+
+std::string said(const Outcome& outcome) {
+  if (outcome.error) return outcome.error->what();
+  std::string text;
+  for (const Claim claim : kClaims) text += outcome.evidence(claim);
+  return text;
+}
+
+class Late : public testing::TestWithParam<Schedules> {};
+
+TEST_P(Late, StreamsLeaveEveryStageProved) {
+  for (const StageRow& row : stages()) {
+    for (const uint64_t seed : {0, 1, 2}) {
+      const Outcome outcome = outcome_of(std::string(row.name()), GetParam(), {.seed = seed});
+      EXPECT_TRUE(proved(outcome)) << row.name() << ", seed " << seed << "\n" << said(outcome);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Order, Late, testing::ValuesIn(schedules()),
+                         [](const auto& info) { return info.param.name; });
+
+class Missing : public testing::TestWithParam<LeftOut> {};
+
+TEST_P(Missing, WaitsAreSeen) {
+  for (const StageRow& row : stages()) {
+    const Outcome outcome =
+        outcome_of(std::string(row.name()), schedules()[1], {.seed = 0, .left_out = GetParam()});
+    EXPECT_FALSE(proved(outcome)) << row.name();
+  }
+}
+
+std::string name_of(LeftOut left_out) {
+  switch (left_out) {
+    case LeftOut::nothing: return "nothing";
+    case LeftOut::compute_after_transport: return "compute_after_transport";
+    case LeftOut::transport_after_compute: return "transport_after_compute";
+    case LeftOut::host_waits: return "host_waits";
+    case LeftOut::copies_for_messages: return "copies_for_messages";
+  }
+  return "?";
+}
+
+INSTANTIATE_TEST_SUITE_P(Order, Missing,
+                         testing::Values(LeftOut::compute_after_transport, LeftOut::transport_after_compute,
+                                         LeftOut::host_waits, LeftOut::copies_for_messages),
+                         [](const auto& info) { return name_of(info.param); });
+
+}  // namespace
+}  // namespace zp

@@ -1,0 +1,79 @@
+// The host's backend, and the opening of the others' libraries.
+#include "harness/trainer/backend.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <filesystem>
+
+#include "harness/trainer/backend_library.hpp"
+
+namespace zp {
+namespace {
+
+class HostEngine final : public Engine {
+ public:
+  explicit HostEngine(Fill fill) : device_(make_host_device(fill)) {}
+  Device& device() override { return *device_; }
+  std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) override {
+    return kernels::make_host_table(device, needs.host);
+  }
+  Stream* transport_stream() override { return nullptr; }
+  std::unique_ptr<kernels::Table> make_transport_kernels(Device&) override { return nullptr; }
+  std::unique_ptr<Link> make_link(Link&) override { return nullptr; }
+  void finish() override {}
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override { return ""; }
+  std::vector<DeviceFacts> devices() const override { return {}; }
+  std::string versions() const override { return ""; }
+  std::unique_ptr<Engine> make_engine(int, Fill fill) const override {
+    return std::make_unique<HostEngine>(fill);
+  }
+  Bytes workspace(const KernelNeeds& needs) const override { return kernels::host_workspace(needs.host); }
+};
+
+[[noreturn]] void refuse(std::string_view name, const std::string& why) {
+  fail(Exit::unavailable, "--device " + std::string(name) + ": " + why);
+}
+
+// Its code is needed until the process ends: objects of it are, and so are errors that it threw.
+const Backend& open(std::string_view name) {
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::string path = (here / ("libzeroproof_" + std::string(name) + ".so")).string();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) refuse(name, dlerror());
+  const auto contract = reinterpret_cast<BackendContract*>(dlsym(library, kBackendContract));
+  const auto function = reinterpret_cast<BackendFunction*>(dlsym(library, kBackendFunction));
+  if (contract == nullptr || function == nullptr) refuse(name, path + " is no backend of zeroproof");
+  if (std::string_view(contract()) != kBuild)
+    refuse(name, path + " was built from another zeroproof (" + contract() + ", here " + kBuild + ")");
+  try {
+    return *function();
+  } catch (const Error& error) {
+    throw Error(error.code(), "--device " + std::string(name) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+const Backend& cpu_backend() {
+  static const HostBackend backend;
+  return backend;
+}
+
+const Backend& backend_named(std::string_view name) {
+  if (name == "cpu") return cpu_backend();
+  for (const std::string_view known : std::array<std::string_view, 2>{"cuda", "emulated"}) {
+    if (name == known) return open(known);
+  }
+  fail(Exit::usage, "--device: '" + std::string(name) + "' is no device; there are cpu, cuda and emulated");
+}
+
+}  // namespace zp

@@ -1,0 +1,74 @@
+// What ranks compute with. A backend gives each rank an engine: device, kernels, and where memory is not the
+// host's, streams and a link for it. One backend is the host's; the others are shared libraries beside the
+// executable, which are opened when they are asked for and never stand in for each other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/device.hpp"
+#include "harness/transport/transport.hpp"
+#include "kernels/kernels.hpp"
+
+namespace zp {
+
+// What kernels will be asked for at most.
+struct KernelNeeds {
+  kernels::HostOptions host;
+  int64_t attention_rows = 0;  // batch·heads·sequence
+};
+
+// Of one rank, used by its thread. Everything that it made must end before it.
+class Engine {
+ public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  virtual ~Engine() = default;
+  virtual Device& device() = 0;
+  // Kernels of forward, backward and optimizer. Memory of their own comes from `device`, a decorator of
+  // device().
+  virtual std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) = 0;
+  // The transport's stream, its kernels, and a link on it for device() over one for the host's memory. All
+  // null where transports use the same kernels and memory as everybody.
+  virtual Stream* transport_stream() = 0;
+  virtual std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) = 0;
+  virtual std::unique_ptr<Link> make_link(Link& inner) = 0;
+  // Returns when kernels that were run are over: for clocks.
+  virtual void finish() = 0;
+};
+
+// One of the devices that a backend spreads ranks over.
+struct DeviceFacts {
+  std::string name, compute_capability;
+  std::string pci;  // domain:bus:device.function
+  Bytes memory;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  // For people: what the ranks of this host compute with, and how messages get there; empty for the host's.
+  virtual std::string description() const = 0;
+  // Rank r of a host takes device r mod their number. None where ranks compute on the host.
+  virtual std::vector<DeviceFacts> devices() const = 0;
+  // Of the libraries and drivers that stand between; empty for the host's.
+  virtual std::string versions() const = 0;
+  // `local_rank` counts the ranks of this host. Throws (unavailable) where there is no such device, with the
+  // words of its library.
+  virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const = 0;
+  // Bytes of Category::workspace that both tables of an engine acquire.
+  virtual Bytes workspace(const KernelNeeds& needs) const = 0;
+};
+
+const Backend& cpu_backend();
+// "cpu", "cuda" or "emulated". Throws (unavailable) where its library or its device is not here.
+const Backend& backend_named(std::string_view name);
+
+}  // namespace zp
