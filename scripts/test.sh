@@ -96,21 +96,26 @@ same_hash() {
 
 format() { sources -print0 | xargs -0 clang-format --dry-run -Werror; }
 
-# Product sources; their headers are looked at with them. Kernels are compiled for several ISAs: each is looked at once,
-# and the vectors of every ISA with one of them.
+# Product sources, each library as one file, and what is compiled by itself; their headers are looked at with them.
+# Kernels are compiled for several ISAs: each is looked at once, and the vectors of every ISA with one of them.
 tidy() {
-  python3 - <<'PYTHON' || return 1
+  python3 - <<'PYTHON' >"$logs/to_tidy" || return 1
 import json
 import pathlib
 
 commands = json.loads(pathlib.Path("build-asan/compile_commands.json").read_text(encoding="utf-8"))
-once = {command["file"]: command for command in commands}
-every_isa = [command for command in commands if command["file"].endswith("functions.isa.cpp")]
+root = pathlib.Path.cwd()
+product = [command for command in commands if "/Unity/" in command["file"]
+           or pathlib.Path(command["file"]).is_relative_to(root / "harness")
+           or pathlib.Path(command["file"]).is_relative_to(root / "kernels")]
+once = {command["file"]: command for command in product}
+every_isa = [command for command in product if command["file"].endswith("functions.isa.cpp")]
 folder = pathlib.Path("build-asan/tidy")
 folder.mkdir(exist_ok=True)
 (folder / "compile_commands.json").write_text(json.dumps([*once.values(), *every_isa]), encoding="utf-8")
+print(*once, sep="\0", end="\0")
 PYTHON
-  find harness kernels -name '*.cpp' -print0 | xargs -0 -P "$cores" -n 1 clang-tidy --quiet -p build-asan/tidy
+  xargs -0 -P "$cores" -n 1 clang-tidy --quiet -p build-asan/tidy <"$logs/to_tidy"
 }
 
 python_syntax() {
@@ -151,7 +156,7 @@ check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py bu
 # and gradient comparisons, whose code the shorter ones run too. clang builds all there is, and so is asked for its
 # warnings; tests of plain arithmetic and of what is wrong on purpose are not run a second time. The thread sanitizer
 # sees what has threads.
-sanitized=(-DZP_TESTS=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
+sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
 threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
 heading "clang, address and undefined-behaviour sanitizers: build, bits, format, clang-tidy"

@@ -60,7 +60,7 @@ std::string npy_header(std::string_view type, const std::vector<int64_t>& shape)
   return header + text;
 }
 
-[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
+[[noreturn]] void refuse_folder(const std::string& folder, const std::string& why) {
   fail(Exit::usage, "--dump " + folder + ": " + why);
 }
 
@@ -79,30 +79,30 @@ void check_dump_folder(const std::string& folder) {
   std::error_code error;
   const fs::path path(folder);
   if (fs::exists(path, error)) {
-    if (!fs::is_directory(path, error)) refuse(folder, "is no folder; name a new one");
+    if (!fs::is_directory(path, error)) refuse_folder(folder, "is no folder; name a new one");
     if (!fs::is_empty(path, error) || error) {
-      refuse(folder, "is a folder that is not empty, and is left alone; name a new one");
+      refuse_folder(folder, "is a folder that is not empty, and is left alone; name a new one");
     }
-    if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(folder, std::strerror(errno));
+    if (access(folder.c_str(), W_OK | X_OK) != 0) refuse_folder(folder, std::strerror(errno));
     return;
   }
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (!fs::is_directory(parent, error)) {
-    refuse(folder, "there is no folder " + parent.string() + "; make it first");
+    refuse_folder(folder, "there is no folder " + parent.string() + "; make it first");
   }
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
-    refuse(folder, "folder " + parent.string() + " cannot be written (" + std::strerror(errno) + ")");
+    refuse_folder(folder, "folder " + parent.string() + " cannot be written (" + std::strerror(errno) + ")");
   }
 }
 
 void make_dump_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directory(folder, error);
-  if (error) refuse(folder, "cannot be made (" + error.message() + ")");
+  if (error) refuse_folder(folder, "cannot be made (" + error.message() + ")");
   // Ranks try at once, each with a file of its own.
   std::string probe = (fs::path(folder) / "probe.XXXXXX").string();
   const int file = mkstemp(probe.data());
-  if (file < 0) refuse(folder, std::string("cannot be written (") + std::strerror(errno) + ")");
+  if (file < 0) refuse_folder(folder, std::string("cannot be written (") + std::strerror(errno) + ")");
   close(file);
   fs::remove(probe, error);
 }
@@ -113,12 +113,13 @@ void Dump::write(DumpedArray array, const Contents& contents) {
   const fs::path path = fs::path(folder_) / stage_ / array.file;
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  if (error) refuse(folder_, path.parent_path().string() + " cannot be made (" + error.message() + ")");
+  if (error)
+    refuse_folder(folder_, path.parent_path().string() + " cannot be made (" + error.message() + ")");
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << npy_header(contents.numpy_type, array.shape);
   file.write(reinterpret_cast<const char*>(contents.bytes.data()), std::ssize(contents.bytes));
   file.close();
-  if (!file) refuse(folder_, path.string() + " cannot be written (" + std::strerror(errno) + ")");
+  if (!file) refuse_folder(folder_, path.string() + " cannot be written (" + std::strerror(errno) + ")");
   array.file = stage_ + "/" + array.file;
   written_.push_back(std::move(array));
 }

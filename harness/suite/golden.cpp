@@ -11,15 +11,13 @@
 
 #include "harness/report/environment.hpp"
 #include "harness/suite/job.hpp"
+#include "harness/suite/number_text.hpp"
 
 namespace zp {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Names = std::vector<std::string>;
-
-constexpr int kMostSteps = 1'000'000;
-constexpr int kMostMicroBatches = 65'536;
 
 struct KindRow {
   const char* name;

@@ -14,9 +14,9 @@
 namespace zp {
 namespace {
 
-using Json = nlohmann::json;
+using ModelJson = nlohmann::json;
 
-Json parsed(const std::string& path) {
+ModelJson parsed(const std::string& path) {
   const std::string where = "--model " + path;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) fail(Exit::usage, where + ": is a folder; name a file");
@@ -27,18 +27,18 @@ Json parsed(const std::string& path) {
                                   errno != 0 ? std::strerror(errno) : "cannot be opened"));
   }
   constexpr int kDeepest = 16;  // so that whatever follows it down ends; GPT-2's own is 3 deep
-  const auto within = [&](int depth, Json::parse_event_t event, const Json&) {
-    using Event = Json::parse_event_t;
+  const auto within = [&](int depth, ModelJson::parse_event_t event, const ModelJson&) {
+    using Event = ModelJson::parse_event_t;
     if ((event == Event::object_start || event == Event::array_start) && depth >= kDeepest)
       fail(Exit::usage, fmt::format("{}: is nested more than {} deep", where, kDeepest));
     return true;
   };
-  Json json = Json::parse(file, within, false);
+  ModelJson json = ModelJson::parse(file, within, false);
   if (!json.is_object()) fail(Exit::usage, where + ": is no JSON object; name the config.json of a GPT-2");
   return json;
 }
 
-int64_t number(const std::string& path, const Json& json, const char* field) {
+int64_t number(const std::string& path, const ModelJson& json, const char* field) {
   if (!json.contains(field)) fail(Exit::usage, fmt::format("--model {}: lacks the field {}", path, field));
   if (!json[field].is_number_integer()) {
     fail(Exit::usage,
@@ -48,7 +48,7 @@ int64_t number(const std::string& path, const Json& json, const char* field) {
 }
 
 // Of a field that may be absent, for what is then taken.
-void expect(const std::string& path, const Json& json, const char* field, const Json& wanted) {
+void expect(const std::string& path, const ModelJson& json, const char* field, const ModelJson& wanted) {
   if (!json.contains(field) || json[field] == wanted) return;
   fail(Exit::usage,
        fmt::format("--model {}: {} is {}; GPT-2 has {}", path, field, json[field].dump(), wanted.dump()));
@@ -57,7 +57,7 @@ void expect(const std::string& path, const Json& json, const char* field, const 
 }  // namespace
 
 ModelConfig model_from_file(const std::string& path) {
-  const Json json = parsed(path);
+  const ModelJson json = parsed(path);
   if (!json.contains("model_type")) fail(Exit::usage, "--model " + path + ": lacks the field model_type");
   expect(path, json, "model_type", "gpt2");
   ModelConfig model;

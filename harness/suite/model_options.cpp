@@ -12,8 +12,6 @@
 namespace zp {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 24;
-
 // layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes
 ModelConfig model_from_shapes(const std::string& text) {
   ModelConfig model;

@@ -20,11 +20,8 @@ namespace zp {
 namespace {
 
 constexpr int kMostRanks = 1024;
-constexpr int kMostSteps = 1'000'000;
-constexpr int kMostMicroBatches = 65'536;
 constexpr int kMostInTurn = 1024;  // the reference walks down such a sum
 constexpr int kMostThreads = 1024;
-constexpr int64_t kMostTokens = int64_t{1} << 24;
 constexpr double kMostPlanned = 1e13;       // parameters
 constexpr double kMostPlannedExact = 1e11;  // with the columns of the exact tables
 constexpr double kLongestTimeout_s = 86'400;

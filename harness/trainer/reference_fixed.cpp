@@ -9,24 +9,24 @@
 namespace zp {
 namespace {
 
-constexpr int kMantissaBits = 23;
+constexpr int kFloatMantissaBits = 23;
 constexpr int kFractionBits = 44;
-constexpr int kExponentBias = 127;
+constexpr int kFloatExponentBias = 127;
 
 }  // namespace
 
 int64_t fixed_units(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
-  const int exponent = static_cast<int>((bits >> kMantissaBits) & 0xffU);
+  const int exponent = static_cast<int>((bits >> kFloatMantissaBits) & 0xffU);
   if (exponent == 0) return 0;  // below 2⁻¹²⁶
-  const uint64_t mantissa = (bits & ((1U << kMantissaBits) - 1)) | (1U << kMantissaBits);
+  const uint64_t mantissa = (bits & ((1U << kFloatMantissaBits) - 1)) | (1U << kFloatMantissaBits);
   // |x| = mantissa·2^(exponent - 127 - 23)
-  const int shift = exponent - kExponentBias - kMantissaBits + kFractionBits;
+  const int shift = exponent - kFloatExponentBias - kFloatMantissaBits + kFractionBits;
   uint64_t units = 0;
   if (shift >= 0) {
-    require(shift < 63 - kMantissaBits, "a number in fixed point is below 2^19");
+    require(shift < 63 - kFloatMantissaBits, "a number in fixed point is below 2^19");
     units = mantissa << shift;
-  } else if (shift > -kMantissaBits - 2) {
+  } else if (shift > -kFloatMantissaBits - 2) {
     const uint64_t rest = mantissa & ((uint64_t{1} << -shift) - 1);
     const uint64_t half = uint64_t{1} << (-shift - 1);
     units = mantissa >> -shift;

@@ -12,7 +12,6 @@
 namespace zp::transport {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestSleep{2};
 constexpr int kCalls = 8192;  // two tags each, of the 32767 that every MPI has
 
 // ---- Messages ---------------------------------------------------------------------------------------------

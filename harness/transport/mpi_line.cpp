@@ -12,8 +12,6 @@
 namespace zp::transport {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestSleep{2};
-
 int count_of(size_t bytes) {
   require(bytes <= size_t{INT_MAX}, "an MPI message is shorter than 2 GiB");
   return static_cast<int>(bytes);

@@ -16,6 +16,8 @@ inline Clock::duration seconds(double s) {
 
 // Of a rank that waits in a collective: short beside the time that one takes.
 inline constexpr std::chrono::microseconds kLongestSleepInCollectives{500};
+// Of one that waits for news: start-up, verdicts, the end.
+inline constexpr std::chrono::milliseconds kLongestSleep{2};
 
 class Patience {
  public:
