@@ -112,11 +112,27 @@ int training(int missing) {
   });
 }
 
+// Rank 1 reads what rank 0 wrote, told by a message (0) or by nothing (1).
+int token(int untold) {
+  const OnHost<float> common(kLength);
+  return on_ranks(2, [&common, untold](const Rank& mine) {
+    const TestStream stream;
+    const OnDevice<float> told(1), copied(kLength);
+    must(fill(told, 1, 1, stream));
+    if (mine.rank == 0) must(fill(common, 1, kLength, stream));
+    if (untold == 0 && mine.rank == 0) must(ncclSend(told, 1, ncclFloat32, 1, mine.comm, stream));
+    if (untold == 0 && mine.rank == 1) must(ncclRecv(told, 1, ncclFloat32, 0, mine.comm, stream));
+    if (mine.rank == 1) {
+      must(cudaMemcpyAsync(copied, common, kLength * sizeof(float), cudaMemcpyDefault, stream));
+    }
+    stream.wait();
+    return true;
+  });
+}
+
 constexpr Use kUses[] = {
-    {"nccl_every_call", every_call},
-    {"nccl_mismatch", mismatch},
-    {"nccl_ring_of_sends", ring_of_sends},
-    {"nccl_training", training},
+    {"nccl_every_call", every_call}, {"nccl_mismatch", mismatch}, {"nccl_ring_of_sends", ring_of_sends},
+    {"nccl_training", training},     {"nccl_token", token},
 };
 
 }  // namespace

@@ -71,7 +71,8 @@ const auto name_of = [](const auto& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, RightProgram,
                          testing::Values("pipeline 0", "copies 0", "freed_in_use 1", "freed_unwaited 1",
-                                         "read_after_destruction 1", "nccl_every_call", "nccl_training 0"),
+                                         "read_after_destruction 1", "nccl_every_call", "nccl_training 0",
+                                         "nccl_token 0"),
                          name_of);
 
 class RacyProgram : public testing::TestWithParam<const char*> {};
@@ -83,7 +84,8 @@ TEST_P(RacyProgram, IsReportedInEverySeed) {
 
 INSTANTIATE_TEST_SUITE_P(All, RacyProgram,
                          testing::Values("freed_in_use 0", "freed_unwaited 0", "read_after_destruction 0",
-                                         "nccl_training 1", "nccl_training 2", "nccl_training 3"),
+                                         "nccl_training 1", "nccl_training 2", "nccl_training 3",
+                                         "nccl_token 1"),
                          name_of);
 
 // Each CUDA thread a thread of the sanitizer's: slow, and the schedule of streams has no part in it.
