@@ -159,10 +159,15 @@ check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py bu
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
 threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
+# The emulated CUDA runtime is built where NVIDIA's headers are.
+emulator='' emulator_races=''
+if grep -q 'ZP_NCCL_INCLUDE:PATH=.*include' build/CMakeCache.txt 2>/dev/null; then
+  emulator=cuda_emulator emulator_races=cuda_emulator_races_test
+fi
 heading "clang, address and undefined-behaviour sanitizers: build, bits, format, clang-tidy"
 if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
   check "one hash of g++ and clang" same_hash
-  for folder in base device kernels ledger model strategy suite trainer transport; do
+  for folder in base device kernels ledger model strategy suite trainer transport $emulator; do
     tests "asan tests of $folder" "build-asan/correctness/$folder" -LE mpi -E "$long|_NOT_BUILT" -j "$cores"
   done
 fi
