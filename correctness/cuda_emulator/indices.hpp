@@ -4,15 +4,11 @@
 
 #include <vector_types.h>
 
-#define ZP_EMULATED_INDEX extern constinit thread_local __attribute__((tls_model("initial-exec")))
-
-ZP_EMULATED_INDEX uint3 threadIdx;
-ZP_EMULATED_INDEX uint3 blockIdx;
-ZP_EMULATED_INDEX dim3 blockDim;
-ZP_EMULATED_INDEX dim3 gridDim;
+extern constinit thread_local uint3 threadIdx;
+extern constinit thread_local uint3 blockIdx;
+extern constinit thread_local dim3 blockDim;
+extern constinit thread_local dim3 gridDim;
 constexpr int warpSize = 32;
-
-#undef ZP_EMULATED_INDEX
 
 namespace zp {
 

@@ -1,6 +1,9 @@
 // Wrong uses that CUDA has no error code for end the process and say why: wrong barriers, masks, memory
 // overruns, deadlocks.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "correctness/cuda_emulator/run_program.hpp"
 #include "correctness/cuda_emulator/settings.hpp"
@@ -66,6 +69,17 @@ TEST(Fault, NamesWhoWaitsForWhatInADeadlock) {
   const Outcome outcome = run_program("deadlock", soon + "free");
   expect_fault(outcome, "deadlock in cudaStreamSynchronize");
   EXPECT_TRUE(outcome.says("is blocked at cudaStreamWaitEvent")) << outcome.text;
+}
+
+TEST(Plugin, IsOpenedByAProgramThatRuns) {
+  void* const library = dlopen(ZP_EMULATOR_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto run = reinterpret_cast<int (*)()>(dlsym(library, "zp_emulator_plugin"));
+  ASSERT_NE(run, nullptr) << dlerror();
+  EXPECT_EQ(run(), 1);
+  int elsewhere = 0;
+  std::thread([&] { elsewhere = run(); }).join();
+  EXPECT_EQ(elsewhere, 1);
 }
 
 TEST(Settings, ThatAreNoneAreRefused) {
