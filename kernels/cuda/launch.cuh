@@ -42,14 +42,12 @@ template <class T>
 const T* input(const View& view) {
   if (view.empty()) return nullptr;
   require(view.type() == type_of<T>, "a view is read as the type it holds");
-  view.storage()->settle_writers();
   return static_cast<const T*>(view.raw());
 }
 template <class T>
 T* output(const View& view) {
   if (view.empty()) return nullptr;
   require(view.type() == type_of<T>, "a view is written as the type it holds");
-  view.storage()->settle();
   return static_cast<T*>(view.raw());
 }
 

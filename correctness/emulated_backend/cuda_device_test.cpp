@@ -1,0 +1,94 @@
+// A GPU's memory and streams, on the emulated runtime.
+#include "harness/device/cuda_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "harness/device/host_access.hpp"
+
+namespace zp {
+namespace {
+
+std::vector<int64_t> counted(int64_t length) {
+  std::vector<int64_t> numbers(static_cast<size_t>(length));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i * 7 + 1);
+  return numbers;
+}
+
+template <class T>
+std::vector<T> held(const View& view) {
+  const HostView<T> seen(view);
+  return {seen.begin(), seen.end()};
+}
+
+TEST(CudaDevice, FillsFreshMemoryAsAsked) {
+  const auto clean = make_cuda_device(0, Fill::zero);
+  const Buffer zero = clean->acquire(Category::bucket, Type::f32, {33});
+  EXPECT_EQ(held<float>(zero.all()), std::vector<float>(33));
+  const auto poisoned = make_cuda_device(0, Fill::nan);
+  const Buffer nan = poisoned->acquire(Category::bucket, Type::f32, {33});
+  for (const float x : held<float>(nan.all())) EXPECT_TRUE(std::isnan(x));
+  EXPECT_TRUE(poisoned->acquire(Category::bucket, Type::f32, {0}).held());
+}
+
+// More than the staging memory holds, and no multiple of it.
+TEST(CudaDevice, CopiesAnyLengthToAndFromTheHost) {
+  const auto device = make_cuda_device(0, Fill::nan);
+  const std::vector<int64_t> numbers = counted(300'001);
+  const Buffer buffer = device->acquire(Category::scalars, Type::i64, {300'003});
+  const View inner = buffer.part({{1}, {300'002}});
+  write_from_host<int64_t>(inner, numbers);
+  EXPECT_EQ(held<int64_t>(inner), numbers);
+  EXPECT_EQ(held<int64_t>(buffer.part({{300'002}, {300'003}})), std::vector<int64_t>{-1});
+  EXPECT_THROW(buffer.all().read<int64_t>(), Error);
+}
+
+TEST(CudaDevice, CopiesOnAStreamInItsOrder) {
+  const auto device = make_cuda_device(0, Fill::nan);
+  const auto one = device->make_stream(), other = device->make_stream();
+  const std::vector<int64_t> numbers = counted(1000);
+  const Buffer a = device->acquire(Category::scalars, Type::i64, {1000});
+  const Buffer b = device->acquire(Category::scalars, Type::i64, {1000});
+  const Buffer c = device->acquire(Category::scalars, Type::i64, {1000});
+  write_from_host<int64_t>(a.all(), numbers);
+  one->copy(a.all(), b.all());
+  other->run_after(*one->mark());
+  other->copy(b.all(), c.all());
+  const auto done = other->mark();
+  EXPECT_EQ(done->stream(), other.get());
+  done->wait();
+  EXPECT_TRUE(done->done());
+  EXPECT_EQ(held<int64_t>(c.all()), numbers);
+}
+
+TEST(CudaDevice, NamesTheMemoryThatItDoesNotHave) {
+  const auto device = make_cuda_device(0, Fill::zero);
+  const int64_t all = find_gpus().gpus.front().memory.n;
+  try {
+    const Buffer buffer = device->acquire(Category::gathered, Type::f32, {all});
+    FAIL() << "four times the memory was acquired";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::memory);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(4 * all)), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(device->acquire(Category::gathered, Type::f32, {10}).held());
+}
+
+TEST(CudaDevice, KnowsTheMostThatItsPoolHeld) {
+  const auto device = make_cuda_device(0, Fill::zero);
+  {
+    const Buffer one = device->acquire(Category::params, Type::f32, {1 << 18});
+    const Buffer two = device->acquire(Category::grads, Type::f32, {1 << 18});
+  }
+  const Buffer three = device->acquire(Category::grads, Type::f32, {1 << 18});
+  EXPECT_EQ(device->most_used(), Bytes{2 << 20});
+  EXPECT_GE(device->most_reserved(), device->most_used());
+}
+
+TEST(CudaDevice, IsOneThatIsThere) { EXPECT_THROW(make_cuda_device(99, Fill::zero), Error); }
+
+}  // namespace
+}  // namespace zp

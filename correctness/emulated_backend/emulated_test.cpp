@@ -1,0 +1,68 @@
+// The device that emulates CUDA, and the one that is not here, as a user meets them.
+#include "correctness/suite/executable.hpp"
+
+namespace zp {
+namespace {
+
+std::string hash_line(const std::string& text) {
+  const size_t at = text.find("\nhash ");
+  return at == std::string::npos ? "no hash in\n" + text : text.substr(at, text.find('\n', at + 1) - at);
+}
+
+TEST_F(Executable, ProvesEveryStageOnTheEmulatedDeviceWithTheHashOfTheHost) {
+  const std::string options = " --ranks 4 --model tiny --steps 1";
+  const Outcome host = shell("ZP verify --device cpu" + options);
+  const Outcome emulated = shell("ZP verify --device emulated" + options);
+  EXPECT_EQ(emulated.code, 0) << emulated.err;
+  EXPECT_NE(emulated.out.find("24 claims proved"), std::string::npos) << emulated.out;
+  EXPECT_NE(emulated.out.find("\nemulated: "), std::string::npos) << emulated.out;
+  EXPECT_EQ(hash_line(emulated.out), hash_line(host.out));
+}
+
+TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {
+  EXPECT_EQ(launch(2,
+                   "verify --device emulated --model tiny --steps 1 --stages zero3 --overlap on --prefetch 1 "
+                   "--wire i64"),
+            (std::vector<int>{0, 0}))
+      << text_of(file("err.0"));
+}
+
+TEST_F(Executable, InjectsFaultsOnTheEmulatedDeviceToo) {
+  for (const auto& [fault, code] :
+       {std::pair{"bitflip", 7}, std::pair{"flip-gradient", 7}, std::pair{"double-average", 7},
+        std::pair{"keep-gradients", 9}, std::pair{"extra-compute", 12}}) {
+    const Outcome outcome =
+        shell(std::string("ZP verify --device emulated --ranks 2 --model synthetic --steps 1 ") +
+              "--stages zero2 --inject " + fault);
+    EXPECT_EQ(outcome.code, code) << fault << "\n" << outcome.out << outcome.err;
+  }
+}
+
+TEST_F(Executable, RefusesALibrarysCollectivesOnADeviceThatIsNotTheHost) {
+  EXPECT_EQ(launch(2, "verify --device emulated --algorithm native --wire i64 --steps 1"),
+            (std::vector<int>{5, 5}));
+  EXPECT_NE(text_of(file("err.0")).find("--device is emulated"), std::string::npos) << text_of(file("err.0"));
+}
+
+TEST_F(Executable, SaysInOneLineOnEveryRankThatThereIsNoGpu) {
+  const Outcome found = shell("ZP devices");
+  EXPECT_EQ(found.code, 0) << found.err;
+  if (found.out.find("\nno GPU: ") == std::string::npos) GTEST_SKIP() << "there is a GPU here";
+  const Outcome alone = shell("ZP verify --device cuda --ranks 2");
+  EXPECT_EQ(alone.code, 5);
+  EXPECT_EQ(alone.out, "");
+  EXPECT_EQ(lines_in(alone.err), 1) << alone.err;
+  EXPECT_TRUE(alone.err.starts_with("zeroproof: --device cuda: ")) << alone.err;
+  EXPECT_EQ(launch(3, "verify --device cuda"), (std::vector<int>{5, 5, 5}));
+  EXPECT_EQ(lines_in(text_of(file("err.0"))), 1) << text_of(file("err.0"));
+}
+
+TEST_F(Executable, ListsDevicesAndWhereRanksWouldGo) {
+  const Outcome two = shell("ZP_EMULATED_CUDA_DEVICES=2 ZP devices --device emulated --ranks 3");
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_NE(two.out.find("\n2 "), std::string::npos) << two.out;  // the third rank
+  EXPECT_EQ(shell("ZP devices --device cpu").code, 6);
+}
+
+}  // namespace
+}  // namespace zp

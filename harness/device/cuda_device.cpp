@@ -1,0 +1,265 @@
+// Memory, streams and events of one GPU. Memory comes from a pool, in the order of one stream, and is ready
+// for every other stream when allocate() returns.
+#include "harness/device/cuda_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "harness/device/cuda_check.hpp"
+
+namespace zp {
+
+namespace {
+
+constexpr int kNanByte = 0xff;  // every fp32 and bf16 made of this byte is a NaN
+constexpr Bytes kStaging{1 << 20};
+
+// Events, used again and again: a mark gives its own back when nobody needs it any more.
+class Events {
+ public:
+  Events() = default;
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+  ~Events() {
+    for (cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
+  }
+  cudaEvent_t take() {
+    cudaEvent_t event = nullptr;
+    if (free_.empty()) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    } else {
+      event = free_.back();
+      free_.pop_back();
+    }
+    return event;
+  }
+  void give_back(cudaEvent_t event) { free_.push_back(event); }
+
+ private:
+  std::vector<cudaEvent_t> free_;
+};
+
+class EventMark final : public Mark {
+ public:
+  EventMark(std::shared_ptr<Events> events, const CudaStream& stream)
+      : events_(std::move(events)), event_(events_->take()), stream_(stream) {
+    check(cudaEventRecord(event_, stream_.handle()));
+  }
+  ~EventMark() override { events_->give_back(event_); }
+
+  void wait() override { check(cudaEventSynchronize(event_)); }
+  bool done() override {
+    const cudaError_t result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady) return false;
+    check(result);
+    return true;
+  }
+  const Stream* stream() const override { return &stream_; }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  std::shared_ptr<Events> events_;
+  cudaEvent_t event_;
+  const CudaStream& stream_;
+};
+
+class PlainStream final : public CudaStream {
+ public:
+  explicit PlainStream(std::shared_ptr<Events> events) : events_(std::move(events)) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  }
+  ~PlainStream() override {
+    static_cast<void>(cudaStreamSynchronize(stream_));
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+
+  cudaStream_t handle() const override { return stream_; }
+  void finish() override { check(cudaStreamSynchronize(stream_)); }
+  std::shared_ptr<Mark> mark() override { return std::make_shared<EventMark>(events_, *this); }
+  void run_after(const Pending& pending) override {
+    const auto* mark = dynamic_cast<const EventMark*>(&pending);
+    require(mark != nullptr, "streams of one device wait for each other");
+    check(cudaStreamWaitEvent(stream_, mark->event(), 0));
+  }
+  void copy(const View& from, const View& to) override {
+    put(to.raw(), from.raw(), from.bytes(), cudaMemcpyDeviceToDevice);
+  }
+  void to_pinned(std::span<const std::byte> from, std::byte* to) override {
+    put(to, from.data(), {std::ssize(from)}, cudaMemcpyDeviceToHost);
+  }
+  void from_pinned(const std::byte* from, std::span<std::byte> to) override {
+    put(to.data(), from, {std::ssize(to)}, cudaMemcpyHostToDevice);
+  }
+
+ private:
+  void put(void* to, const void* from, Bytes bytes, cudaMemcpyKind kind) {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes.n), kind, stream_));
+  }
+
+  std::shared_ptr<Events> events_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// A pool that keeps what it once got: its memory is this process's until the end.
+class Pool {
+ public:
+  explicit Pool(int index) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = index;
+    check(cudaMemPoolCreate(&pool_, &properties));
+    uint64_t everything = UINT64_MAX;
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &everything));
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { static_cast<void>(cudaMemPoolDestroy(pool_)); }
+
+  cudaMemPool_t handle() const { return pool_; }
+  Bytes most(cudaMemPoolAttr attribute) const {
+    uint64_t bytes = 0;
+    check(cudaMemPoolGetAttribute(pool_, attribute, &bytes));
+    return {static_cast<int64_t>(bytes)};
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+class PooledDevice final : public CudaDevice, public FarMemory {
+ public:
+  PooledDevice(int index, Fill fill)
+      : index_(selected(index)), fill_(fill), pool_(index), memory_(std::make_shared<Events>()) {
+    staging_ = pin(kStaging);
+  }
+  ~PooledDevice() override {
+    static_cast<void>(cudaStreamSynchronize(memory_.handle()));
+    unpin(staging_);
+  }
+
+  void* allocate(Category category, Bytes bytes) override {
+    check(later_);
+    if (bytes.n == 0) return nullptr;
+    const auto length = static_cast<size_t>(bytes.n);
+    void* data = nullptr;
+    const cudaError_t result = cudaMallocFromPoolAsync(&data, length, pool_.handle(), memory_.handle());
+    if (result == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      fail(Exit::memory, "GPU " + std::to_string(index_) + ": cannot allocate " + std::to_string(bytes.n) +
+                             " bytes for " + std::string(name_of(category)) + " (" +
+                             cudaGetErrorString(result) + ")");
+    }
+    check(result);
+    check(cudaMemsetAsync(data, fill_ == Fill::nan ? kNanByte : 0, length, memory_.handle()));
+    memory_.finish();
+    return data;
+  }
+
+  // Whoever used it has ended: a buffer settles before it is given back.
+  void release(Category, void* data, Bytes bytes) noexcept override {
+    if (data == nullptr) return;
+    if (fill_ == Fill::nan)
+      note(cudaMemsetAsync(data, kNanByte, static_cast<size_t>(bytes.n), memory_.handle()));
+    note(cudaFreeAsync(data, memory_.handle()));
+  }
+
+  FarMemory* far_memory() override { return this; }
+
+  void to_host(const View& from, std::byte* to) override {
+    over_staging(from, [&](std::span<std::byte> part, size_t at, size_t length) {
+      memory_.to_pinned(part, staging_);
+      memory_.finish();
+      std::memcpy(to + at, staging_, length);
+    });
+  }
+  void to_device(const std::byte* from, const View& to) override {
+    over_staging(to, [&](std::span<std::byte> part, size_t at, size_t length) {
+      std::memcpy(staging_, from + at, length);
+      memory_.from_pinned(staging_, part);
+      memory_.finish();
+    });
+  }
+  std::byte* pin(Bytes bytes) override {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, static_cast<size_t>(bytes.n)));
+    return static_cast<std::byte*>(memory);
+  }
+  void unpin(std::byte* memory) noexcept override { static_cast<void>(cudaFreeHost(memory)); }
+
+  std::unique_ptr<CudaStream> make_stream() override {
+    return std::make_unique<PlainStream>(std::make_shared<Events>());
+  }
+  Bytes most_used() const override { return pool_.most(cudaMemPoolAttrUsedMemHigh); }
+  Bytes most_reserved() const override { return pool_.most(cudaMemPoolAttrReservedMemHigh); }
+
+ private:
+  static int selected(int index) {
+    check(cudaSetDevice(index));
+    return index;
+  }
+
+  // A release cannot throw; the next allocation does.
+  void note(cudaError_t result) {
+    if (later_ == cudaSuccess) later_ = result;
+  }
+
+  // use(bytes of the view that fit the staging memory, where they begin, how many)
+  template <class Use>
+  static void over_staging(const View& view, const Use& use) {
+    const std::span<std::byte> all(static_cast<std::byte*>(view.raw()), static_cast<size_t>(view.bytes().n));
+    constexpr auto kMost = static_cast<size_t>(kStaging.n);
+    for (size_t at = 0; at < all.size(); at += kMost) {
+      const size_t length = std::min(kMost, all.size() - at);
+      use(all.subspan(at, length), at, length);
+    }
+  }
+
+  int index_;
+  Fill fill_;
+  Pool pool_;
+  PlainStream memory_;  // allocations, fills, and what the host reads and writes
+  std::byte* staging_ = nullptr;
+  cudaError_t later_ = cudaSuccess;
+};
+
+[[noreturn]] void refuse(cudaError_t result) {
+  static_cast<void>(cudaGetLastError());
+  fail(Exit::unavailable,
+       std::string("no GPU can be used: ") + cudaGetErrorName(result) + ": " + cudaGetErrorString(result));
+}
+
+CudaGpu gpu_of(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index));
+  std::array<char, 32> pci{};
+  check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), index));
+  return {.index = index,
+          .name = properties.name,
+          .pci = pci.data(),
+          .memory = {static_cast<int64_t>(properties.totalGlobalMem)},
+          .major = properties.major,
+          .minor = properties.minor};
+}
+
+}  // namespace
+
+std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill) {
+  return std::make_unique<PooledDevice>(index, fill);
+}
+
+CudaHere find_gpus() {
+  CudaHere here;
+  int count = 0;  // left alone where there is no driver
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess) refuse(result);
+  if (count == 0) refuse(cudaErrorNoDevice);
+  check(cudaRuntimeGetVersion(&here.runtime));
+  check(cudaDriverGetVersion(&here.driver));
+  for (int index = 0; index < count; ++index) here.gpus.push_back(gpu_of(index));
+  return here;
+}
+
+}  // namespace zp

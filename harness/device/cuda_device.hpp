@@ -1,0 +1,49 @@
+// One GPU: its memory, from one pool of its own, and streams whose marks are events. All calls of CUDA that
+// kernels do not make themselves. Each rank has a device of its own, and uses it on one thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/device/device.hpp"
+
+namespace zp {
+
+class CudaStream : public Stream {
+ public:
+  virtual cudaStream_t handle() const = 0;
+  // Returns when everything is over that was put on it.
+  virtual void finish() = 0;
+};
+
+class CudaDevice : public Device {
+ public:
+  virtual std::unique_ptr<CudaStream> make_stream() = 0;
+  // Of the pool: the most that was in use, and the most that was held for use, since it was made.
+  virtual Bytes most_used() const = 0;
+  virtual Bytes most_reserved() const = 0;
+};
+
+// GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. Throws (cuda) for
+// calls that fail, and (memory) for memory that is not there.
+std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill);
+
+struct CudaGpu {
+  int index = 0;
+  std::string name, pci;
+  Bytes memory;
+  int major = 0, minor = 0;  // compute capability
+};
+
+struct CudaHere {
+  int driver = 0, runtime = 0;  // as CUDA numbers them: 1000·major + 10·minor
+  std::vector<CudaGpu> gpus;
+};
+
+// Throws (unavailable), with CUDA's own words, where no GPU can be used.
+CudaHere find_gpus();
+
+}  // namespace zp
