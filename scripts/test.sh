@@ -158,11 +158,11 @@ check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py bu
 # sees what has threads.
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations'
-threaded='All/|EveryStage|EveryMutant|EveryFault|Pool\.|HostTable\.'
+threaded='All/|EveryStage|Pool\.|HostTable\.|Wait\.'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator='' emulator_races=''
 if grep -q 'ZP_NCCL_INCLUDE:PATH=.*include' build/CMakeCache.txt 2>/dev/null; then
-  emulator=cuda_emulator emulator_races=cuda_emulator_races_test
+  emulator='cuda_emulator emulated_backend' emulator_races='cuda_emulator_races_test order_races_test'
 fi
 heading "clang, address and undefined-behaviour sanitizers: build, bits, format, clang-tidy"
 if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
@@ -174,7 +174,7 @@ fi
 check "clang-format" format
 check "clang-tidy" tidy
 heading "thread sanitizer"
-if check "tsan build" build tsan "transport_test stages_test mutants_test inject_test pool_test $emulator_races" "${sanitized[@]}"; then
+if check "tsan build" build tsan "transport_test stages_test pool_test $emulator_races" "${sanitized[@]}"; then
   tests "tsan tests" build-tsan -R "$threaded" -E "$long|_NOT_BUILT" -j "$cores"
 fi
 
