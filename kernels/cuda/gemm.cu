@@ -179,8 +179,8 @@ struct LoaderOf<tile, bf16> {
 // Blocks at work on one processor: as many as its registers hold where a thread has 128 of them, or 160 in
 // small tiles, which bring more of bf16 each.
 template <int tile>
-[[maybe_unused]] inline constexpr int kBlocksAtWork =
-    65536 / ((tile == 128 ? 128 : 160) * kTileThreads<tile>);
+[[maybe_unused]] inline constexpr int kBlocksAtWork = 65536 /
+                                                      ((tile == 128 ? 128 : 160) * kTileThreads<tile>);
 
 template <class T>
 struct Product {
