@@ -32,6 +32,7 @@ Block& Block::of_this_thread() {
 Block::~Block() {
   for (CudaThread& thread : threads_) {
     if (thread.fiber != nullptr) destroy_fiber(thread.fiber);
+    if (thread.own.bottom != nullptr) stacks_.give_back(thread.own);
   }
 }
 
@@ -106,7 +107,14 @@ void Block::run(uint3 block) {
 // ---- Starting, leaving and resuming threads
 
 void Block::start_on_a_new_stack() {
-  entering_ = stacks_.take(&Block::first_on_a_stack);
+  if (race_check_) {
+    CudaThread& thread = threads_[(factor_ * started_ + offset_) % count_];
+    thread.own = thread.own.bottom == nullptr ? stacks_.take(&Block::first_on_a_stack)
+                                              : Stacks::anew(thread.own, &Block::first_on_a_stack);
+    entering_ = thread.own;
+  } else {
+    entering_ = stacks_.take(&Block::first_on_a_stack);
+  }
   switch_stack(main_, entering_);
 }
 

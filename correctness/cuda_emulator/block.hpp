@@ -33,6 +33,7 @@ struct CudaThread {
   std::uint64_t result = 0;  // what it takes away
   std::vector<AsyncCopy> copies;
   std::size_t groups = 0;  // committed
+  Place own;               // the stack that it alone uses, where races within a block are looked for
   void* fiber = nullptr;   // for the thread sanitizer, where it checks for races within a block
 };
 

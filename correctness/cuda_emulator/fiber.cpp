@@ -119,7 +119,6 @@ Place Stacks::take(void (*body)()) {
   if (free_ != nullptr) {
     place.bottom = free_;
     free_ = next_of(free_);
-    forget_frames(place.bottom);
   } else {
     void* const memory = mmap(nullptr, kStackBytes + kPage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -127,14 +126,20 @@ Place Stacks::take(void (*body)()) {
     mprotect(memory, kPage, PROT_NONE);
     place.bottom = static_cast<char*>(memory) + kPage;
   }
+  return anew(place, body);
+}
+
+Place Stacks::anew(const Place& place, void (*body)()) {
+  forget_frames(place.bottom);
   // From the top: a word that keeps the stack aligned, where the first switch returns to, the registers it
   // restores.
   auto** top = reinterpret_cast<void**>(place.bottom + kStackBytes - colour_of(place.bottom));
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(body);
   for (std::size_t i = 0; i < kSavedRegisters; ++i) *--top = nullptr;
-  place.stack_pointer = top;
-  return place;
+  Place fresh = place;
+  fresh.stack_pointer = top;
+  return fresh;
 }
 
 }  // namespace zp::emulated

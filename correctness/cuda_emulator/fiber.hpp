@@ -33,6 +33,8 @@ class Stacks {
 
   // A stack on which switch_stack() will call `body`, which must not return.
   Place take(void (*body)());
+  // The same stack from its top again.
+  static Place anew(const Place& place, void (*body)());
   void give_back(const Place& place);
 
  private:

@@ -102,6 +102,16 @@ int unguarded_sum(int) { return sum(block_sums_unguarded); }
 int guarded_product(int) { return product(multiply); }
 int unguarded_product(int) { return product(multiply_unguarded); }
 
+// More threads, over all blocks, than a process may have stacks.
+int many_blocks(int) {
+  constexpr long kLength = 160 * 1024;
+  const TestStream stream;
+  const OnDevice<float> memory(kLength);
+  must(fill(memory, 1, kLength, stream));
+  stream.wait();
+  return 0;
+}
+
 int copies(int waits) {
   const TestStream stream;
   const OnDevice<float> from(4096), to(4096);
@@ -188,6 +198,7 @@ constexpr Use kUses[] = {
     {"unguarded_sum", unguarded_sum},
     {"guarded_product", guarded_product},
     {"unguarded_product", unguarded_product},
+    {"many_blocks", many_blocks},
     {"copies", copies},
     {"host_read", host_read},
     {"freed_in_use", freed_in_use},

@@ -108,7 +108,8 @@ TEST_P(RightKernel, IsNotReported) {
   EXPECT_EQ(count.reported, 0) << count.text;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RightKernel, testing::Values("guarded_sum", "guarded_product", "copies 0"),
+INSTANTIATE_TEST_SUITE_P(All, RightKernel,
+                         testing::Values("guarded_sum", "guarded_product", "many_blocks", "copies 0"),
                          name_of);
 
 }  // namespace
