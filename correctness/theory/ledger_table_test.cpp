@@ -141,6 +141,23 @@ TEST(LedgerTable, IsIdealWhereNothingIsPadded) {
   }
 }
 
+TEST(LedgerTable, CountsThePassesOfFixedPointAsOfAnyWire) {
+  const Layout layout(gpt_units(kSmall), 2);
+  PlanNumbers numbers{.parameters = 10'942'464.0, .ranks = 2, .recipe = kRecipes[0], .micro_steps = 4};
+  numbers.wire = GradientWire::i64;
+  Training training = training_of(2, 4, kRecipes[0]);
+  training.wire = GradientWire::i64;
+  const auto ideal = ideal_table(kStages, numbers);
+  const auto exact = exact_table(kStages, layout, training, Algorithm::direct, {});
+  const std::vector<double> passes{2, 2, 3, 5, 12, 8};
+  ASSERT_EQ(exact.size(), passes.size());
+  for (size_t i = 0; i < passes.size(); ++i) {
+    EXPECT_EQ(ideal[i].passes, passes[i]) << ideal[i].stage;
+    EXPECT_EQ(exact[i].passes, passes[i]) << ideal[i].stage;
+    EXPECT_EQ(static_cast<double>(exact[i].sent_grads.n), ideal[i].sent_grads) << ideal[i].stage;
+  }
+}
+
 TEST(LedgerTable, NamesTheTransients) {
   const Layout layout(gpt_units(kSmall), 4);
   const HeldLines constant{{Category::activations, {5'000'000}}};

@@ -10,6 +10,7 @@
 
 #include "harness/base/check.hpp"
 #include "harness/suite/model_options.hpp"
+#include "harness/suite/number_text.hpp"
 
 namespace zp {
 namespace {
@@ -40,9 +41,10 @@ ModelJson parsed(const std::string& path) {
 
 int64_t number(const std::string& path, const ModelJson& json, const char* field) {
   if (!json.contains(field)) fail(Exit::usage, fmt::format("--model {}: lacks the field {}", path, field));
-  if (!json[field].is_number_integer()) {
-    fail(Exit::usage,
-         fmt::format("--model {}: {} is {}; it must be a whole number", path, field, json[field].dump()));
+  const bool whole = json[field].is_number_unsigned();
+  if (!whole || json[field].get<uint64_t>() < 1 || json[field].get<uint64_t>() > uint64_t{kMostTokens}) {
+    fail(Exit::usage, fmt::format("--model {}: {} is {}; it must be a whole number from 1 to {}", path, field,
+                                  json[field].dump(), kMostTokens));
   }
   return json[field].get<int64_t>();
 }

@@ -53,6 +53,14 @@ void require_gpt(const Typed& typed, const ModelConfig& model, const std::string
   fail(Exit::usage, option + ": is for a GPT, and model " + model.name + " is none; leave it out");
 }
 
+std::vector<std::string> different(std::vector<std::string> units) {
+  for (auto unit = units.begin(); unit != units.end(); ++unit) {
+    if (std::find(units.begin(), unit, *unit) != unit)
+      fail(Exit::usage, "--freeze: names " + *unit + " twice");
+  }
+  return units;
+}
+
 }  // namespace
 
 ModelConfig model_of(const Typed& typed, const std::string& otherwise) {
@@ -63,7 +71,7 @@ ModelConfig model_of(const Typed& typed, const std::string& otherwise) {
   if (typed.given("--unit-blocks")) {
     typed.whole("--unit-blocks", model.unit_blocks, 1, std::max(model.layers, int64_t{1}));
   }
-  if (const auto names = typed.value("--freeze")) model.frozen = split(*names);
+  if (const auto names = typed.value("--freeze")) model.frozen = different(split(*names));
   check_model(model);
   return model;
 }

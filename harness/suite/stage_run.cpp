@@ -9,6 +9,7 @@
 #include "harness/suite/element_check.hpp"
 #include "harness/suite/failure.hpp"
 #include "harness/theory/activations.hpp"
+#include "harness/theory/ledger_table.hpp"
 #include "harness/theory/memory.hpp"
 #include "harness/theory/traffic.hpp"
 #include "harness/theory/work.hpp"
@@ -58,18 +59,15 @@ double passes_of(const StepEvidence& evidence, const Layout& layout, const Stage
   if (layout.world() == 1) return 0.0;
   const Training& training = run.training;
   const auto elements = static_cast<double>(layout.slices().n) * (layout.world() - 1);
-  const auto width = [](Type type) { return static_cast<double>(size_of(type).n); };
-  // The two halves of an all-reduce may move different types.
-  const double of_grads = run.row.promise.all_reduces
-                              ? (width(training.wire_type()) + width(training.recipe.grads)) / 2
-                              : width(training.wire_type());
+  const double of_grads = theory::bytes_of_grad_pass(run.row.promise, training);
+  const auto of_params = static_cast<double>(size_of(training.recipe.params).n);
   double passes = 0.0;
   for (const auto& [purpose, peers] : evidence.sent) {
     const bool gather = purpose == Purpose::gather_params;
     if (!gather && purpose != Purpose::reduce_grads) continue;
     Bytes bytes;
     for (const auto& [peer, sent] : peers) bytes += sent.bytes;
-    passes += static_cast<double>(bytes.n) / (elements * (gather ? width(training.recipe.params) : of_grads));
+    passes += static_cast<double>(bytes.n) / (elements * (gather ? of_params : of_grads));
   }
   return passes;
 }

@@ -57,6 +57,11 @@ double norm_bytes(const PlanNumbers& numbers) {
   return static_cast<double>((kNormLimbs * size_of(Type::i64)).n) * (numbers.ranks - 1);
 }
 
+double bytes_of_grad_pass(const Stage& stage, const Training& training) {
+  const double wire = bytes_of(training.wire_type());
+  return stage.all_reduces ? (wire + bytes_of(training.recipe.grads)) / 2 : wire;
+}
+
 std::vector<ExactRow> exact_table(std::span<const Stage> stages, const Layout& layout,
                                   const Training& training, Algorithm algorithm, const HeldLines& constant) {
   std::vector<ExactRow> rows;
@@ -70,12 +75,12 @@ std::vector<ExactRow> exact_table(std::span<const Stage> stages, const Layout& l
     row.sent = sent_per_step(stage, layout, training, algorithm, layout.places().rank_at.front());
     row.sent_params = of_purpose(row.sent, Purpose::gather_params);
     row.sent_grads = of_purpose(row.sent, Purpose::reduce_grads);
-    const auto in_passes = [&](Bytes bytes, Type type) {
-      const int64_t pass = (layout.slices() * size_of(type)).n * (layout.world() - 1);
-      return pass == 0 ? 0.0 : static_cast<double>(bytes.n) / static_cast<double>(pass);
+    const auto in_passes = [&](Bytes bytes, double of_element) {
+      const int64_t pass = layout.slices().n * (layout.world() - 1);
+      return pass == 0 ? 0.0 : static_cast<double>(bytes.n) / (of_element * static_cast<double>(pass));
     };
-    row.passes =
-        in_passes(row.sent_params, training.recipe.params) + in_passes(row.sent_grads, training.recipe.grads);
+    row.passes = in_passes(row.sent_params, bytes_of(training.recipe.params)) +
+                 in_passes(row.sent_grads, bytes_of_grad_pass(stage, training));
     rows.push_back(std::move(row));
   }
   return rows;

@@ -43,6 +43,10 @@ std::vector<IdealRow> ideal_table(std::span<const Stage> stages, const PlanNumbe
 double loss_bytes(const PlanNumbers& numbers);
 double norm_bytes(const PlanNumbers& numbers);
 
+// Bytes an element of the gradients' passes: the wire's; of an all-reduce, whose gather moves what is stored,
+// the mean of both halves.
+double bytes_of_grad_pass(const Stage& stage, const Training& training);
+
 // Exact for a layout: what the claims would expect of a run. `constant` as for held_per_step; empty where
 // unknown, and then the transients lack activations, workspace and data.
 struct ExactRow {
