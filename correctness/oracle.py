@@ -12,7 +12,6 @@ usage: oracle.py DIR [--wrong FORMULA]
 
 import argparse
 import collections
-import json
 import math
 import pathlib
 import sys
@@ -21,15 +20,12 @@ import numpy as np
 
 from fp64.bounds import BF16_UNIT, TINY, UNIT, constant, exact, growth
 from fp64.formulas import WRONG, Formulas, Gpt, wrong
+from fp64.manifest import TYPES, Manifest, Unreadable
 from fp64.shaken_gpt import ShakenGpt
 from fp64.slips import Slips
 
 FP64_UNIT = 2.0**-53
 NORM_BLOCK = 64  # squares are added in fp64 block by block, and blocks exactly but for 2^-101 each
-
-
-class Unreadable(Exception):
-    """No dump, or not all of it."""
 
 
 class Disagreement(Exception):
@@ -41,33 +37,26 @@ class Dump:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        try:
-            manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise Unreadable(f"{folder}: has no manifest.json that can be read ({error})") from error
-        if manifest.get("schema") != "zeroproof/dump/1":
-            raise Unreadable(f"{folder}/manifest.json: schema is {manifest.get('schema')}, not zeroproof/dump/1")
-        try:
-            self.config, self.positions = manifest["config"], manifest["positions"]
-            self.tensors = {t["name"]: t for t in manifest["tensors"]}
-            self.trained = [t["name"] for t in manifest["tensors"] if not t["frozen"]]
-            self.arrays = collections.defaultdict(list)
-            for a in manifest["arrays"]:
-                self.arrays[a["stage"], a["step"], a["micro_batch"], a["kind"], a["tensor"]].append(a)
-            self.stages = list(dict.fromkeys(a["stage"] for a in manifest["arrays"]))
-        except KeyError as error:
-            raise Unreadable(f"{folder}/manifest.json: lacks {error}") from error
-        if not self.stages:
-            raise Unreadable(f"{folder}/manifest.json: names no array")
+        manifest = Manifest(folder)
+        manifest.require_gpt()
+        self.config, self.positions, self.stages = manifest.config, manifest.positions, manifest.stages
+        self.tensors = {t["name"]: t for t in manifest.tensors}
+        self.trained = [t["name"] for t in manifest.tensors if not t["frozen"]]
+        self.arrays = collections.defaultdict(list)
+        for a in manifest.arrays:
+            self.arrays[a["stage"], a["step"], a["micro_batch"], a["kind"], a["tensor"]].append(a)
+
+    def has(self, stage):
+        return any(k[0] == stage for k in self.arrays)
 
     def steps(self, stage):
         return sorted({k[1] for k in self.arrays if k[0] == stage and k[1] is not None})
 
-    def read(self, stage, step, kind, tensor=None, micro_batch=None):
+    def read(self, stage, step, kind, tensor=None, micro_batch=None, shape=()):
         """The whole array, put together from the parts that ranks wrote; bf16 widened."""
         what = f"{stage}, step {step}, micro-batch {micro_batch}, {kind} of {tensor}"
         parts = self.arrays.get((stage, step, micro_batch, kind, tensor), [])
-        shape = self.tensors[tensor]["shape"] if tensor else parts[0]["shape"] if parts else []
+        shape = self.tensors[tensor]["shape"] if tensor else shape
         values = []
         for part in sorted(parts, key=lambda a: a["first"] or 0):
             if (part["first"] or 0) != sum(map(len, values)):
@@ -80,10 +69,12 @@ class Dump:
     def _load(self, part):
         try:
             array = np.load(self.folder / part["file"])
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise Unreadable(f"{part['file']}: cannot be read ({error})") from error
         if list(array.shape) != part["shape"]:
             raise Unreadable(f"{part['file']}: has shape {list(array.shape)}, the manifest says {part['shape']}")
+        if array.dtype != TYPES[part["type"]]:
+            raise Unreadable(f"{part['file']}: holds {array.dtype.str}, the manifest says {part['type']}")
         if part["type"] == "bf16":
             array = (array.astype(np.uint32) << 16).view(np.float32)
         return array if part["type"] == "int32" else array.astype(np.float64)
@@ -92,8 +83,6 @@ class Dump:
 class Oracle:
     def __init__(self, dump, formulas):
         self.dump, self.formulas, self.config = dump, formulas, dump.config
-        if self.config["sequence"] == 0 or "embeddings.token.weight" not in dump.tensors:
-            raise Unreadable(f"model {self.config['model']} has no loss of tokens: nothing to recompute")
         self.gpt = Gpt(self.config, dump.positions, formulas)
         self.shaken = ShakenGpt(self.config, formulas)
         self.batches = self.config["micro_batches"]
@@ -122,7 +111,12 @@ class Oracle:
         )
 
     def check(self):
+        """All that is there is compared before it is said what is not."""
+        lacking = []
         for stage in self.dump.stages:
+            if not self.dump.has(stage):
+                lacking.append(f"the manifest names no array of stage {stage}: the run ended before that stage did")
+                continue
             self._check_start(stage)
             steps = self.dump.steps(stage)
             for step in steps:
@@ -133,7 +127,9 @@ class Oracle:
                 norm = self._check_norm(stage, step, where, averages)
                 self._check_update(stage, step, before, where, averages, norm)
             if steps != list(range(self.config["steps"])):
-                raise Unreadable(f"{stage}: the manifest names steps {steps} of {self.config['steps']} from 0")
+                lacking.append(f"{stage}: the manifest names steps {steps} of {self.config['steps']} from 0")
+        if lacking:
+            raise Unreadable("; ".join(lacking))
         return self
 
     def _check_start(self, stage):
@@ -149,8 +145,11 @@ class Oracle:
         for number in range(self.batches):
             here = f"{where}, micro-batch {number}"
             shape = (self.config["micro_batch_size"], self.config["sequence"])
-            inputs = self.dump.read(stage, step, "inputs", micro_batch=number).reshape(shape)
-            targets = self.dump.read(stage, step, "targets", micro_batch=number).reshape(shape)
+            inputs = self.dump.read(stage, step, "inputs", micro_batch=number, shape=shape)
+            targets = self.dump.read(stage, step, "targets", micro_batch=number, shape=shape)
+            for kind, tokens in (("inputs", inputs), ("targets", targets)):
+                known = np.clip(tokens, 0, self.config["vocabulary"] - 1)
+                self.compare(here, f"{kind} of the vocabulary", tokens, known, 0.0)
             self.compare(here, "targets of inputs", targets[:, :-1], inputs[:, 1:], 0.0)
             loss, gradients = self.gpt.loss_and_gradients(weights, inputs, targets)
             loss_errors, errors = self.shaken.errors(weights, inputs, targets, seed=number)
@@ -176,7 +175,7 @@ class Oracle:
             each = np.stack([self.dump.read(stage, step, "gradient", name, i) for i in range(self.batches)])
             most = np.abs(each).sum(0) / divisor
             bound = self._average_growth() * most + self.batches * TINY
-            if self.config.get("wire") == "i64":
+            if self.config["wire"] == "i64":
                 # Each gradient to a multiple of 2^-44, the exact sum to fp32, the quotient to fp32.
                 bound = self.batches * 2.0**-45 / divisor + growth(3) * (most + self.batches * 2.0**-45)
             averages[name] = self.dump.read(stage, step, "averaged", name)

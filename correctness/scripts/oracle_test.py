@@ -38,6 +38,7 @@ WIDE = "layers=2,width=30,heads=3,positions=7,vocabulary=23"
 LIVELY = ("--lr", "0.02", "--weight-decay", "0.3", "--micro-batch-size", "2", "--micro-batches", "6")
 RECIPES = ("bf16-fp32grad", "bf16", "fp32")
 OPTIMIZERS = ("adamw", "sgd")
+FREE = ("model", "name", "file", "stage", "kind", "tensor")  # fields of a manifest that may be any text
 STAGES = ("ddp", "zero1", "zero1-allreduce", "zero2", "zero3", "zero3-keep")
 
 # What a wrong formula is seen in first, in the order of a step's checks.
@@ -152,14 +153,15 @@ class OfRuns(unittest.TestCase):
     def test_a_number_that_was_changed_is_named(self):
         folder = self.proved("changed", "--stages", "zero2", "--micro-batches", "2")
         arrays = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["arrays"]
-        for kind in ("gradient", "averaged", "master", "param", "m", "v", "loss", "mean-loss", "norm"):
+        kinds = ("gradient", "averaged", "master", "param", "m", "v", "loss", "mean-loss", "norm", "inputs", "targets")
+        for kind in kinds:
             array = next(a for a in arrays if a["kind"] == kind and a["step"] == 1 and max(a["shape"], default=2) > 1)
             with self.subTest(file=array["file"]):
                 path = folder / array["file"]
                 before = path.read_bytes()
                 values = np.load(path)
                 last = values.reshape(-1)[-1:]
-                last += last / 64 + 1e-3 if kind != "param" else 1
+                last += {"param": 1, "inputs": 23, "targets": 23}.get(kind, last / 64 + 1e-3)
                 np.save(path, values)
                 line = self.disagreement(folder)
                 self.assertIn("zero2, step 1", line)
@@ -191,12 +193,92 @@ class OfRuns(unittest.TestCase):
         without_last_step = [array for array in whole["arrays"] if array["step"] != 1]
         for changed, says in (
             ({**whole, "arrays": without_last_step}, r"names steps \[0\] of 2"),
-            ({**whole, "arrays": []}, "names no array"),
+            ({**whole, "arrays": []}, "names no array of stage ddp"),
             ({key: whole[key] for key in whole if key != "positions"}, "lacks 'positions'"),
         ):
             path.write_text(json.dumps(changed), encoding="utf-8")
             with self.assertRaisesRegex(oracle.Unreadable, says):
                 oracle.check(folder)
+
+    def unreadable(self, folder, whole, changed):
+        """What the oracle says of a dump whose manifest was changed."""
+        (folder / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
+        try:
+            with self.assertRaises(oracle.Unreadable) as caught:
+                oracle.check(folder)
+        finally:
+            (folder / "manifest.json").write_text(json.dumps(whole), encoding="utf-8")
+        self.assertNotIn("\n", str(caught.exception))
+        return str(caught.exception)
+
+    def test_a_stage_without_arrays_is_no_agreement(self):
+        folder = self.proved("stages", "--stages", "ddp,zero2", "--micro-batches", "2", steps=1)
+        whole = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        for stage in ("ddp", "zero2"):
+            with self.subTest(without=stage):
+                arrays = [array for array in whole["arrays"] if array["stage"] != stage]
+                line = self.unreadable(folder, whole, {**whole, "arrays": arrays})
+                self.assertIn(f"names no array of stage {stage}", line)
+        line = self.unreadable(folder, whole, {**whole, "stages": ["ddp"]})
+        self.assertIn("names arrays of stage zero2, which was not asked for", line)
+        self.assertIn("names no stage", self.unreadable(folder, whole, {**whole, "stages": []}))
+        oracle.check(folder)
+
+    def test_a_run_that_was_killed_is_no_agreement(self):
+        folder = self.folder / "killed"
+        words = [EXECUTABLE, "verify", "--model", SMALL, "--ranks", "2", "--steps", "2", "--micro-batches", "2",
+                 "--stages", ",".join(STAGES), "--dump", str(folder)]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+            # Rank 0 is in the second stage: it has written the manifest of the first.
+            while not (folder / STAGES[1] / "step.0/norm.npy").exists() and run.poll() is None:
+                pass
+            run.kill()
+        self.assertLess(run.returncode, 0, "it was done before it was killed")
+        with self.assertRaisesRegex(oracle.Unreadable, "names no array of stage zero"):
+            oracle.check(folder)
+
+    def test_a_refuted_stage_is_no_agreement(self):
+        options = ("--stages", "zero2,ddp", "--micro-batches", "2", "--inject", "extra-message:stage=zero2")
+        done = dump(self.folder / "refuted", *options)
+        self.assertEqual(done.returncode, 8, done.stdout + done.stderr)
+        with self.assertRaisesRegex(oracle.Unreadable, r"^zero2: the manifest names steps \[0\] of 2"):
+            oracle.check(self.folder / "refuted")
+        # A wrong number in what is there comes before what is not.
+        done = dump(self.folder / "wrong", *options, "--inject", "double-average:stage=ddp,step=1")
+        self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+        self.assertRegex(self.disagreement(self.folder / "wrong"), "^ddp, step 1, average of ")
+
+    def test_a_field_that_is_missing_or_of_another_type_is_named(self):
+        for optimizer, numbers in (("adamw", ("beta1", "beta2", "epsilon")), ("sgd", ("momentum",))):
+            options = ("--stages", "ddp", "--optimizer", optimizer, "--micro-batches", "2")
+            folder = self.proved(optimizer, *options, steps=1)
+            whole = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            names = {
+                "": ("schema", "config", "positions", "stages", "tensors", "arrays"),
+                "config": ("model", "layers", "width", "heads", "vocabulary", "tied", "ranks", "steps", "micro_batches",
+                           "micro_batch_size", "sequence", "recipe", "wire", "optimizer", "lr", "weight_decay", "clip",
+                           *numbers),
+                "tensors": ("name", "shape", "frozen"),
+                "arrays": ("file", "stage", "step", "micro_batch", "kind", "tensor", "first", "shape", "type"),
+            }
+            for part, fields in names.items():
+                for field, wrongly in itertools.product(fields, (None, {}, [[]], "?", -1, float("nan"))):
+                    changed = json.loads(json.dumps(whole))
+                    at = changed[part] if part else changed
+                    at = at[0] if isinstance(at, list) else at
+                    if wrongly is None:
+                        del at[field]
+                    elif field in FREE and wrongly == "?":
+                        continue
+                    else:
+                        at[field] = wrongly
+                    with self.subTest(part=part, field=field, wrongly=wrongly):
+                        line = self.unreadable(folder, whole, changed)
+                        self.assertRegex(line, rf"manifest\.json: .*\b{field}\b")
+            for changed in ([], "?", {**whole, "tensors": whole["tensors"][1:]}, {**whole, "positions": 6},
+                            {**whole, "config": {**whole["config"], "layers": 3}}):
+                self.unreadable(folder, whole, changed)
+            oracle.check(folder)
 
     def test_the_command_line_ends_with_its_codes(self):
         folder = self.proved("codes", "--stages", "ddp", steps=1)

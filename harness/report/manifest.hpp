@@ -26,7 +26,8 @@ void archive(A& a, DumpedArray& d) {
 
 struct DumpManifest {
   RunSettings settings;
-  int64_t positions = 0;  // rows of the position table
+  std::vector<std::string> stages;  // asked for, in their order: those that have no arrays yet too
+  int64_t positions = 0;            // rows of the position table
   std::vector<UnitSpec> units;
   std::vector<DumpedArray> arrays;
 };

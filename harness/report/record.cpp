@@ -345,6 +345,7 @@ void write_manifest(const std::string& path, const DumpManifest& manifest) {
   json["injected"] = text_or_null(manifest.settings.injected);
   json["args"] = manifest.settings.args;
   json["config"] = config_json(manifest.settings);
+  json["stages"] = manifest.stages;
   json["positions"] = manifest.positions;
   for (const UnitSpec& unit : manifest.units) {
     for (const TensorSpec& tensor : unit.tensors) {

@@ -188,7 +188,10 @@ class Verification {
   void list(const std::vector<DumpedArray>& written) {
     if (written.empty()) return;
     dumped_.insert(dumped_.end(), written.begin(), written.end());
+    std::vector<std::string> stages;
+    for (const StageRow* row : job_.rows) stages.emplace_back(row->name());
     write_manifest(job_.dump + "/manifest.json", {.settings = result_.settings,
+                                                  .stages = std::move(stages),
                                                   .positions = job_.model.positions,
                                                   .units = model_units(job_.model),
                                                   .arrays = dumped_});
