@@ -73,8 +73,8 @@ void sum_at_once(float* tile, int64_t n, const T* const* inputs, int64_t how_man
 bool sum_few(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t j, int64_t stride) {
   const int64_t count = (inputs.count - j + stride - 1) / stride;
   if (count > kAtOnce) return false;
-  const float* f32[kAtOnce];
-  const bf16* half[kAtOnce];
+  const float* f32[kAtOnce] = {};
+  const bf16* half[kAtOnce] = {};
   int64_t halves = 0;
   for (int64_t k = 0; k < count; ++k) {
     const Input& input = inputs.of[j + k * stride];
