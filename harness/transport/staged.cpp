@@ -35,7 +35,7 @@ class Slots {
   Slot take() {
     const auto free = std::ranges::find_if(free_, [](const Slot& s) { return !s.copy || s.copy->done(); });
     if (free == free_.end()) return {memory_.pin(kSlot), nullptr};
-    const Slot slot{free->memory, nullptr};
+    Slot slot{free->memory, nullptr};
     free_.erase(free);
     return slot;
   }
