@@ -17,15 +17,20 @@ if(ZP_SANITIZE)
   endif()
 endif()
 
-# zp_library(layer SOURCES … LIBRARIES …): one static library a folder, named zp_<layer>. With ZP_UNITY its sources are
-# compiled as one, so that headers are read once: for builds that are made from nothing and thrown away.
+# zp_unity(target): with ZP_UNITY its sources are compiled as one, so that headers are read once: for builds that are
+# made from nothing and thrown away.
+function(zp_unity target)
+  if(ZP_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  endif()
+endfunction()
+
+# zp_library(layer SOURCES … LIBRARIES …): one static library a folder, named zp_<layer>.
 function(zp_library layer)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_library(zp_${layer} STATIC ${ARG_SOURCES})
   target_link_libraries(zp_${layer} PUBLIC zp_flags ${ARG_LIBRARIES})
-  if(ZP_UNITY)
-    set_target_properties(zp_${layer} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-  endif()
+  zp_unity(zp_${layer})
 endfunction()
 
 # What nearly every test includes, parsed once. Tests that need MPI's header compile without it.

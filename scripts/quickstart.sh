@@ -34,7 +34,7 @@ fi
 
 echo "Building the executable"
 mkdir -p build
-cmake --preset release -DZP_TESTS=OFF -DZP_BENCH=OFF >build/configure.log 2>&1 ||
+cmake --preset release -DZP_TESTS=OFF -DZP_BENCH=OFF -DZP_UNITY=ON >build/configure.log 2>&1 ||
   { cat build/configure.log >&2 && stop 1 "the build could not be configured"; }
 cmake --build build --target zeroproof -- --quiet
 echo "Built after $((SECONDS - started)) s."

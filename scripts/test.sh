@@ -2,15 +2,15 @@
 # Everything that is checked of the tree, part by part: g++ build and all tests, README's promises, the report page,
 # the oracle on dumps (it needs pip and its registry), clang build with the address and undefined-behaviour sanitizers,
 # format, clang-tidy, thread sanitizer. Every part runs, whatever failed before; the last line is "N passed, N failed",
-# each test and each check counted once. Exit 0 only where none failed.
+# each test and each check counted once. Exit 0 only where none failed. What runs on one core (Python) runs beside a
+# compiler.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 source scripts/mpi_env.sh
 
 cores=$(nproc)
 logs=build/test-logs
-passed=0 failed=0 skipped=0
-complaints=()
+results=$logs/results # a line each: how many passed, failed, were skipped, and where
 
 heading() { printf '\n== %s (after %d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 
@@ -19,12 +19,11 @@ check() {
   local name=$1 log="$logs/${1//[^A-Za-z0-9]/_}.log" began=$SECONDS
   shift
   if "$@" >"$log" 2>&1 </dev/null; then
-    passed=$((passed + 1))
+    echo "1 0 0 $name" >>"$results"
     echo "ok      $name ($((SECONDS - began)) s)"
     return 0
   fi
-  failed=$((failed + 1))
-  complaints+=("$name")
+  echo "0 1 0 $name" >>"$results"
   tail -n 40 "$log"
   echo "FAILED  $name ($((SECONDS - began)) s; all of it: $log)"
   return 1
@@ -61,12 +60,9 @@ print(passed, failed if cases else 1, skipped)
 PYTHON
   )
   read -r run_passed run_failed run_skipped <<<"$counts"
-  passed=$((passed + run_passed))
-  failed=$((failed + run_failed))
-  skipped=$((skipped + run_skipped))
+  echo "$counts $name" >>"$results"
   if [ "$run_failed" -gt 0 ]; then
     grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^ *Start +[0-9]+' "$log.log" | tail -n 80
-    complaints+=("$name: $run_failed")
   fi
   echo "$name: $run_passed passed, $run_failed failed, $run_skipped skipped ($((SECONDS - began)) s)"
 }
@@ -131,47 +127,53 @@ fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
 
 mkdir -p "$logs"
+: >"$results"
 heading "packages"
 scripts/install.sh tests || exit 5
 
 heading "g++, release: build and tests"
-if check "g++ build" build release all -DZP_TESTS=ON -DZP_BENCH=ON; then
+if check "g++ build" build release all -DZP_TESTS=ON -DZP_BENCH=ON -DZP_UNITY=ON; then
   tests "unit tests" build -LE 'mpi|portability' -j "$cores"
-  tests "mpi tests" build -L mpi
+  tests "mpi tests" build -L mpi -j "$cores" # mostly they wait
   tests "portability tests" build -L portability -j "$cores"
 fi
 
-heading "README's promises, the report page, scripts"
-check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
-check "python syntax" python_syntax
-check "report page" /usr/bin/python3 correctness/scripts/report_test.py
-check "one hash on every layout in fixed point" correctness/scripts/i64_matrix.py --quick build/zeroproof
-if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
-
-heading "the oracle: dumps recomputed in fp64"
-check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
-check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
+# What README promises, records, pages, scripts and the oracle: one process at a time, so they run beside a compiler.
+beside() {
+  check "promises" python3 correctness/scripts/promises_test.py build/zeroproof
+  check "python syntax" python_syntax
+  check "report page" /usr/bin/python3 correctness/scripts/report_test.py
+  check "one hash on every layout in fixed point" correctness/scripts/i64_matrix.py --quick build/zeroproof
+  if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
+  check "clang-format" format
+  check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
+  check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
+}
 
 # Sanitized code is slow: less optimisation, since it is compiled more than it is run, and without the longest trainings
 # and gradient comparisons, whose code the shorter ones run too. clang builds all there is, and so is asked for its
 # warnings; tests of plain arithmetic and of what is wrong on purpose are not run a second time. The thread sanitizer
 # sees what has threads.
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
-long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash'
-threaded='All/|EveryStage|Pool\.|HostTable\.|Wait\.'
+long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|SumsInFixedPoint|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences'
+long+='|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash'
+threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator='' emulator_races=''
 if grep -q 'ZP_NCCL_INCLUDE:PATH=.*include' build/CMakeCache.txt 2>/dev/null; then
   emulator='cuda_emulator emulated_backend' emulator_races='cuda_emulator_races_test order_races_test'
 fi
-heading "clang, address and undefined-behaviour sanitizers: build, bits, format, clang-tidy"
-if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
+heading "README's promises, report page, scripts, the oracle; clang build with address and undefined-behaviour sanitizers"
+beside &
+clang_built=no
+if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then clang_built=yes; fi
+wait
+if [ "$clang_built" = yes ]; then
   check "one hash of g++ and clang" same_hash
   for folder in base device kernels ledger model strategy suite trainer transport $emulator; do
     tests "asan tests of $folder" "build-asan/correctness/$folder" -LE mpi -E "$long|_NOT_BUILT" -j "$cores"
   done
 fi
-check "clang-format" format
 check "clang-tidy" tidy
 heading "thread sanitizer"
 if check "tsan build" build tsan "transport_test stages_test pool_test $emulator_races" "${sanitized[@]}"; then
@@ -179,7 +181,11 @@ if check "tsan build" build tsan "transport_test stages_test pool_test $emulator
 fi
 
 heading "all parts are done"
-for complaint in "${complaints[@]}"; do echo "FAILED  $complaint"; done
+passed=0 failed=0 skipped=0
+while read -r run_passed run_failed run_skipped name; do
+  passed=$((passed + run_passed)) failed=$((failed + run_failed)) skipped=$((skipped + run_skipped))
+  [ "$run_failed" -eq 0 ] || echo "FAILED  $name: $run_failed"
+done <"$results"
 summary="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || summary+=", $skipped skipped"
 echo "$summary"

@@ -39,7 +39,6 @@ build() {
       jobs=$(nproc) # nothing else can be done meanwhile
       ;;
     gcc-O3) configure "$variant" g++ "" -DCMAKE_BUILD_TYPE=Release ;; # as the product, whose kernels ccache may hold
-    clang-O1) configure "$variant" clang++ -O1 ;;
     clang-O3) configure "$variant" clang++ -O3 ;;
     blocks) configure "$variant" g++ -O1 -DZP_PANEL_ROWS=48 -DZP_PANEL_COLUMNS=96 ;;
     aarch64)

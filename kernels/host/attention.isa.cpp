@@ -10,7 +10,7 @@ struct Head {
 };
 
 // Rows whose probabilities exist at once.
-constexpr int64_t kGroup = 256;
+constexpr int64_t kProbabilityRows = 256;
 
 // Scores of one row become probabilities; +0 from n to columns.
 void softmax_row(float* x, int64_t n, int64_t columns, float scale, float& max, float& sum) {
@@ -70,8 +70,9 @@ void run(HostContext& context, const AttentionForward& call) {
                     .row_max = max + index * shape.sequence,
                     .row_sum = sum + index * shape.sequence};
     const AttentionSpace space(context, shape, worker);
-    for (int64_t first = 0; first < shape.sequence; first += kGroup) {
-      forward(shape, head, space, first, first + kGroup < shape.sequence ? first + kGroup : shape.sequence);
+    for (int64_t first = 0; first < shape.sequence; first += kProbabilityRows) {
+      forward(shape, head, space, first,
+              first + kProbabilityRows < shape.sequence ? first + kProbabilityRows : shape.sequence);
     }
   });
 }

@@ -5,7 +5,7 @@
 namespace zp::kernels::ZP_ISA {
 namespace {
 
-struct Head {
+struct BackwardHead {
   const float *q, *k, *v, *dout, *row_max, *row_sum;
   float *dq, *dk, *dv;
 };
@@ -31,9 +31,9 @@ void gradients_row(const float* p, float* ds, int64_t n, int64_t columns, float 
 }
 
 // The pass over one head, for rows first … end-1, at most 512: those over which one chain of dk and dv runs.
-struct Backward {
+struct AttentionPass {
   const AttentionShape& shape;
-  const Head& head;
+  const BackwardHead& head;
   const AttentionSpace& space;
   int64_t first, end;
   int64_t d = shape.head_width();
@@ -115,19 +115,19 @@ void run(HostContext& context, const AttentionBackward& call) {
     const int64_t sequence = index / shape.heads;
     const int64_t column = index % shape.heads * shape.head_width();
     const int64_t at = sequence * shape.sequence * shape.stride() + column;
-    const Head head{.q = qkv + at,
-                    .k = qkv + at + shape.width,
-                    .v = qkv + at + 2 * shape.width,
-                    .dout = dout + sequence * shape.sequence * shape.width + column,
-                    .row_max = max + index * shape.sequence,
-                    .row_sum = sum + index * shape.sequence,
-                    .dq = dqkv + at,
-                    .dk = dqkv + at + shape.width,
-                    .dv = dqkv + at + 2 * shape.width};
+    const BackwardHead head{.q = qkv + at,
+                            .k = qkv + at + shape.width,
+                            .v = qkv + at + 2 * shape.width,
+                            .dout = dout + sequence * shape.sequence * shape.width + column,
+                            .row_max = max + index * shape.sequence,
+                            .row_sum = sum + index * shape.sequence,
+                            .dq = dqkv + at,
+                            .dk = dqkv + at + shape.width,
+                            .dv = dqkv + at + 2 * shape.width};
     const AttentionSpace space(context, shape, worker);
     for (int64_t first = 0; first < shape.sequence; first += kPanelDepth) {
       const int64_t end = first + kPanelDepth < shape.sequence ? first + kPanelDepth : shape.sequence;
-      Backward{.shape = shape, .head = head, .space = space, .first = first, .end = end}.run();
+      AttentionPass{.shape = shape, .head = head, .space = space, .first = first, .end = end}.run();
     }
   });
 }

@@ -6,7 +6,7 @@ namespace zp::kernels::ZP_ISA {
 namespace {
 
 // Rows that are added while a column's sum is in a register.
-constexpr int64_t kGroup = 8;
+constexpr int64_t kRowsAtOnce = 8;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void run(HostContext& context, const BiasBackward& call) {
   float* dbias = call.dbias.write<float>();
   over_columns(context.pool, columns, [=](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) dbias[c] = 0.0F;
-    in_groups<kGroup>(0, rows, [=](auto count, int64_t row) {
+    in_groups<kRowsAtOnce>(0, rows, [=](auto count, int64_t row) {
       over_lanes(begin, end, [=](auto lanes, int64_t c) {
         Floats sum = read(lanes, dbias + c);
         for (int64_t r = 0; r < count; ++r) sum = sum + read(lanes, dy + (row + r) * columns + c);

@@ -8,7 +8,7 @@
 namespace zp::kernels::ZP_ISA {
 namespace {
 
-constexpr int64_t kTile = 512;
+constexpr int64_t kFixedTile = 512;
 
 [[noreturn]] void fail_at_first(const float* from, int64_t terms) {
   int64_t at = 0;
@@ -46,8 +46,8 @@ void run_integer_fold(HostContext& context, const Fold& call) {
   for (const View& view : call.inputs) static_cast<void>(view.read<int64_t>());  // waits, and checks the type
   int64_t* whole = stays ? call.out.write<int64_t>() : nullptr;
   float* out = stays ? nullptr : call.out.write<float>();
-  over_blocks(context.pool, n, kTile, [=, &call](int64_t begin, int64_t end) {
-    int64_t tile[kTile] = {};
+  over_blocks(context.pool, n, kFixedTile, [=, &call](int64_t begin, int64_t end) {
+    int64_t tile[kFixedTile] = {};
     // Every input has been read before the first element is written, so `out` may be one of them.
     for (const View& view : call.inputs)
       add_tile(tile, static_cast<const int64_t*>(view.raw()) + begin, end - begin);

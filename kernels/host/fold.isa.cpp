@@ -19,7 +19,7 @@ struct Inputs {
   int64_t count = 0;
 };
 
-constexpr int64_t kTile = 512;
+constexpr int64_t kFoldTile = 512;
 
 // use(pointer) to element `at` of the input, in its own type.
 template <class Use>
@@ -107,7 +107,7 @@ void sum_into(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t 
     add(tile, n, inputs.of[high], at);
     return;
   }
-  float other[kTile];
+  float other[kFoldTile];
   sum_into(other, n, inputs, at, high, 2 * stride);
   add(tile, n, {.f32 = other, .half = nullptr}, 0);
 }
@@ -115,7 +115,7 @@ void sum_into(float* tile, int64_t n, const Inputs& inputs, int64_t at, int64_t 
 // Every input has been read before the first element is written, so `out` may be one of them.
 template <class T>
 void fold_tile(const Inputs& inputs, float divisor, T* out, int64_t begin, int64_t n) {
-  float tile[kTile];
+  float tile[kFoldTile];
   sum_into(tile, n, inputs, begin, 0, 1);
   const float* sums = tile;
   if (divisor == 1.0F) {
@@ -150,8 +150,8 @@ void run(HostContext& context, const Fold& call) {
   with_type(call.out.type(), [&](auto zero) {
     auto* out = call.out.write<decltype(zero)>();
     over_blocks(context.pool, n, kBlock, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += kTile) {
-        fold_tile(inputs, divisor, out, i, i + kTile < end ? kTile : end - i);
+      for (int64_t i = begin; i < end; i += kFoldTile) {
+        fold_tile(inputs, divisor, out, i, i + kFoldTile < end ? kFoldTile : end - i);
       }
     });
   });

@@ -23,7 +23,7 @@ struct Forward {
 };
 
 // Rows taken together: while one waits for its fold the others go on, and they share gain and bias.
-constexpr int64_t kGroup = 4;
+constexpr int64_t kNormRows = 4;
 
 template <int64_t rows, class T>
 void forward_rows(const Forward<T>& p, int64_t width, int64_t row) {
@@ -126,7 +126,7 @@ void run(HostContext& context, const LayerNormForward& call) {
     const Forward<T> p{call.x.read<float>(),  call.gain.read<T>(),      call.bias.read<T>(),
                        call.y.write<float>(), call.mean.write<float>(), call.rstd.write<float>()};
     over_rows(context.pool, rows, width, [&](int64_t begin, int64_t end) {
-      in_groups<kGroup>(begin, end, [&](auto count, int64_t row) { forward_rows<count>(p, width, row); });
+      in_groups<kNormRows>(begin, end, [&](auto count, int64_t row) { forward_rows<count>(p, width, row); });
     });
   });
 }
@@ -140,7 +140,7 @@ void run(HostContext& context, const LayerNormBackward& call) {
                         call.rstd.read<float>(),   call.dy.read<float>(),     call.dx.write<float>(),
                         call.dgain.write<float>(), call.dbias.write<float>(), call.write};
     const auto columns = [&](int64_t first, int64_t last, int64_t begin, int64_t end) {
-      in_groups<kGroup>(first, last, [&](auto count, int64_t row) {
+      in_groups<kNormRows>(first, last, [&](auto count, int64_t row) {
         backward_columns<count>(p, shape.width, row, begin, end);
       });
     };
@@ -152,11 +152,11 @@ void run(HostContext& context, const LayerNormBackward& call) {
                    [&](int64_t begin, int64_t end) { columns(0, shape.rows, begin, end); });
     }
     over_rows(context.pool, shape.rows, shape.width, [&](int64_t begin, int64_t end) {
-      for (int64_t first = begin; first < end; first += kGroup) {
-        const int64_t last = first + kGroup < end ? first + kGroup : end;
+      for (int64_t first = begin; first < end; first += kNormRows) {
+        const int64_t last = first + kNormRows < end ? first + kNormRows : end;
         if (alone && !frozen) columns(first, last, 0, shape.width);
-        in_groups<kGroup>(first, last,
-                          [&](auto count, int64_t row) { backward_rows<count>(p, shape.width, row); });
+        in_groups<kNormRows>(first, last,
+                             [&](auto count, int64_t row) { backward_rows<count>(p, shape.width, row); });
       }
     });
   });

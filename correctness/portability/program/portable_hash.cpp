@@ -30,6 +30,11 @@ constexpr int kWorld = 2, kMicroBatches = 4, kSteps = 2;
 constexpr int64_t kCorpusLength = 1 << 20;  // as zeroproof's own
 constexpr double kTimeout = 60.0;
 
+#ifdef ZP_PANEL_ROWS
+static_assert(kernels::kPanelRows == ZP_PANEL_ROWS && kernels::kPanelColumns == ZP_PANEL_COLUMNS,
+              "this variant's header is found before the product's");
+#endif
+
 struct NamedIsa {
   std::string_view name;
   kernels::Isa isa;
