@@ -129,5 +129,19 @@ INSTANTIATE_TEST_SUITE_P(Of, NativeStops,
                                          std::tuple{"leaves", Launcher::leaves_others}),
                          [](const auto& info) { return std::get<0>(info.param); });
 
+// Rank 0 speaks for all. Where it is the one that stops, rank 1 does.
+TEST_F(NativeRuns, WhoseFirstRankStopsAreExplainedByTheSecond) {
+  setenv("OMPI_MCA_orte_enable_recovery", "1", 1);  // the launcher leaves the others alone
+  const std::vector<int> codes =
+      launch(2, "verify --model tiny --steps 3 --stages zero2 --timeout 2",
+             "export LD_PRELOAD=" ZP_STOPPING_MPI " ZP_STOP=rank=0,sum=60,message; ");
+  unsetenv("OMPI_MCA_orte_enable_recovery");
+  EXPECT_EQ(codes, (std::vector<int>{1, 4}));
+  EXPECT_EQ(text_of(file("err.0")), "");
+  const std::string said = text_of(file("err.1"));
+  EXPECT_EQ(lines_in(said), 1) << said;
+  EXPECT_NE(said.find("zeroproof: stage zero2: rank 1 waited 2 s for rank 0 in "), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace zp

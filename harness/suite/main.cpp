@@ -38,8 +38,11 @@ zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
 int main(int argc, char** argv) {
   const zp::Launch launch = zp::launch_from_environment();
   zp::Exit exit = zp::Exit::internal;
+  // Rank 0 speaks for all; where it is stuck, rank 1 does.
+  std::string unsaid;
   const auto say = [&](const char* message) {
     if (launch.rank == 0) std::fprintf(stderr, "zeroproof: %s\n", message);
+    if (launch.rank == 1) unsaid = std::string("zeroproof: ") + message;
   };
   try {
     exit = run({argv + 1, argv + argc}, launch);
@@ -53,5 +56,5 @@ int main(int argc, char** argv) {
     say("standard output cannot be written");
     exit = zp::Exit::usage;
   }
-  zp::end_processes(exit);
+  zp::end_processes(exit, unsaid);
 }

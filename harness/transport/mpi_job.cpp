@@ -94,7 +94,7 @@ void Job::withdraw(Transit& transit) noexcept {
     }
     while (!memory_is_safe(transit)) {
       if (Clock::now() >= moment_ends_) {
-        give_up_mpi();
+        give_up_mpi(transit.peer);
         break;
       }
       std::this_thread::sleep_for(kBetweenLooks);

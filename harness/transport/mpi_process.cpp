@@ -28,9 +28,17 @@ std::atomic<bool>& given_up() {
   return flag;
 }
 
+std::atomic<bool>& first_rank_was_silent() {
+  static std::atomic<bool> flag{false};
+  return flag;
+}
+
 }  // namespace
 
-void give_up_mpi() { given_up() = true; }
+void give_up_mpi(int silent_rank) {
+  given_up() = true;
+  if (silent_rank == 0) first_rank_was_silent() = true;
+}
 bool mpi_given_up() { return given_up(); }
 
 void check_mpi(int result, const char* call) {
@@ -94,9 +102,13 @@ std::string mpi_version() {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
-void end_processes(Exit code) {
+void end_processes(Exit code, const std::string& unsaid) {
   std::fflush(nullptr);
+  const auto say = [unsaid] {
+    if (!unsaid.empty()) std::fprintf(stderr, "%s\n", unsaid.c_str());
+  };
   if (transport::mpi_given_up()) {
+    if (transport::first_rank_was_silent()) say();
     // mpirun ends the job when its first process has ended without MPI. The others, whose deadlines pass at
     // about the same time, must still say why and end with their own code.
     constexpr std::chrono::seconds kAboutTheSameTime(2);
@@ -112,8 +124,9 @@ void end_processes(Exit code) {
     if (code != Exit::pass) std::signal(SIGTERM, SIG_IGN);
     // MPI_Finalize waits for every rank; one that hangs must not hold the others.
     const std::chrono::seconds patience(code == Exit::pass ? 60 : 5);
-    std::thread([code, patience] {
+    std::thread([code, patience, say] {
       std::this_thread::sleep_for(patience);
+      say();
       _exit(static_cast<int>(code == Exit::pass ? Exit::timeout : code));
     }).detach();
     MPI_Finalize();

@@ -18,8 +18,8 @@ void check_world(int world);
 int first_of_node();
 
 // From now on this process must not call MPI in any way that moves messages, not even to end it: memory that
-// MPI may still touch has been given back.
-void give_up_mpi();
+// MPI may still touch has been given back. `silent_rank` is the rank that did not answer, where one is known.
+void give_up_mpi(int silent_rank = -1);
 bool mpi_given_up();
 
 }  // namespace zp::transport
