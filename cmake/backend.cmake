@@ -2,7 +2,8 @@
 # headers of the objects that pass between the two.
 set(ZP_PASSED "")
 foreach(header harness/base/check.hpp harness/base/quantities.hpp harness/base/type.hpp harness/base/vocabulary.hpp
-        harness/device/device.hpp harness/layout/layout.hpp harness/trainer/backend.hpp
+        harness/device/device.hpp harness/device/device_limits.hpp harness/device/device_memory.hpp
+        harness/layout/layout.hpp harness/trainer/backend.hpp
         harness/transport/transport.hpp kernels/kernels.hpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
   file(SHA256 ${PROJECT_SOURCE_DIR}/${header} digest)
@@ -20,7 +21,8 @@ function(zp_backend name)
   set(harness ${PROJECT_SOURCE_DIR}/harness)
   set(kernels ${PROJECT_SOURCE_DIR}/kernels)
   add_library(${target} SHARED
-    ${harness}/base/check.cpp ${harness}/base/type.cpp ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp
+    ${harness}/base/check.cpp ${harness}/base/type.cpp
+    ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp ${harness}/device/cuda_pool.cpp
     ${harness}/layout/layout.cpp ${harness}/transport/staged.cpp ${harness}/trainer/cuda_backend.cpp
     ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
     ${kernels}/cuda/cuda_table.cpp)

@@ -120,6 +120,13 @@ std::vector<Lie> lies_about_memory_and_work() {
          s.acquired[Category::workspace] = {1, {64}};
        },
        "workspace: acquired 1 buffers of 64 B in the step, expected 0 of 0 B, difference +1 of +64 B"},
+      {"TakenBesideTheLedger", Claim::memory, [](auto& s) { s.device->used_most += {512}; },
+       "most in the step: the device's pool: got 2560 B in use, expected 2048 B, the ledger's buffers in "
+       "grains of 512 B, difference +512 B"},
+      {"TakenFromElsewhere", Claim::memory, [](auto& s) { s.device->used_most += {-512}; },
+       "difference -512 B"},
+      {"NeverGivenBack", Claim::memory, [](auto& s) { s.device->used += {512}; },
+       "after the step: the device's pool: got 1536 B in use, expected 1024 B"},
       {"KernelUnknown", Claim::work,
        [](auto& s) {
          s.work["prayer"] = {1, {64}};

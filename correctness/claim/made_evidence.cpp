@@ -137,6 +137,12 @@ StepEvidence MadeRun::evidence_of(int rank) const {
   for (const auto& [category, acquired] : theory::acquired_per_step(facts.stage, layout, training)) {
     step.acquired[category] = {acquired.calls, acquired.bytes};
   }
+  step.device = DeviceEvidence{.grain = {512},
+                               .used = {1024},
+                               .used_most = {2048},
+                               .taken = {1024},
+                               .taken_most = {2048},
+                               .reserved_most = {4096}};
   theory::WorkLines micro_batch;
   for (const auto& [kernel, work] : facts.work_per_micro_batch) {
     micro_batch[kernel] = {work.calls, work.elements};

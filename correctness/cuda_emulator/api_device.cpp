@@ -91,6 +91,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
     case cudaDevAttrMemoryPoolsSupported: *value = 1; return cudaSuccess;
+    // It has none of them.
+    case cudaDevAttrClockRate:
+    case cudaDevAttrMemoryClockRate:
+    case cudaDevAttrGlobalMemoryBusWidth:
+    case cudaDevAttrL2CacheSize: *value = 0; return cudaSuccess;
     default:
       return refuse(cudaErrorNotSupported, "cudaDeviceGetAttribute: attribute %d",
                     static_cast<int>(attribute));
@@ -101,6 +106,22 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   const cudaError_t code = check_device(device, "cudaDeviceGetPCIBusId");
   if (code != cudaSuccess) return code;
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(device) + 1);
+  return cudaSuccess;
+}
+
+// No device reaches another's memory by itself.
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
+  for (const int device : {from, to}) {
+    const cudaError_t code = check_device(device, "cudaDeviceGetP2PAttribute");
+    if (code != cudaSuccess) return code;
+  }
+  if (from == to)
+    return refuse(cudaErrorInvalidDevice, "cudaDeviceGetP2PAttribute: device %d and itself", from);
+  if (attribute != cudaDevP2PAttrAccessSupported && attribute != cudaDevP2PAttrPerformanceRank) {
+    return refuse(cudaErrorNotSupported, "cudaDeviceGetP2PAttribute: attribute %d",
+                  static_cast<int>(attribute));
+  }
+  *value = 0;
   return cudaSuccess;
 }
 
@@ -120,7 +141,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = settings().memory_bytes;
-  *free = *total - amounts_of(current_device()).used;
+  *free = free_bytes(current_device());
   return cudaSuccess;
 }
 

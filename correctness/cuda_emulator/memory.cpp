@@ -166,6 +166,18 @@ cudaMemPool_t default_pool(int device) {
   return pool;
 }
 
+std::size_t free_bytes(int device) {
+  std::uint64_t pooled = 0, reserved = 0;
+  handles<CUmemPoolHandle_st>().each([&](CUmemPoolHandle_st* pool) {
+    const Held held(lock);
+    if (pool->device != device) return;
+    pooled += pool->used;
+    reserved += pool->reserved;
+  });
+  const std::uint64_t taken = amounts_of(device).used - pooled + reserved;
+  return taken < settings().memory_bytes ? settings().memory_bytes - taken : 0;
+}
+
 // The numbers that a program may read; those of reuse are ints and stand apart.
 std::uint64_t* pool_number(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute) {
   switch (attribute) {

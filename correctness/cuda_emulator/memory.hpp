@@ -55,6 +55,8 @@ struct Amounts {
   std::size_t used = 0, peak = 0;
 };
 Amounts amounts_of(int device);
+// What a program is told is free: a pool holds what it reserved.
+std::size_t free_bytes(int device);
 
 cudaMemPool_t default_pool(int device);
 std::uint64_t* pool_number(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute);

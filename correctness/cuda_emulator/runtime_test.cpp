@@ -268,6 +268,8 @@ TEST_P(EverySchedule, CountsWhatAPoolHolds) {
   cudaMemPool_t pool = make_pool();
   void* first = nullptr;
   void* second = nullptr;
+  std::size_t free_before = 0, free_after = 0, total = 0;
+  must(cudaMemGetInfo(&free_before, &total));
   must(cudaMallocFromPoolAsync(&first, 3 * kMiB, pool, stream));
   must(cudaMallocFromPoolAsync(&second, 1000, pool, stream));
   EXPECT_EQ(number_of(pool, cudaMemPoolAttrUsedMemCurrent), 3 * kMiB + 1024);
@@ -275,6 +277,8 @@ TEST_P(EverySchedule, CountsWhatAPoolHolds) {
   EXPECT_EQ(number_of(pool, cudaMemPoolAttrUsedMemCurrent), 1024U);
   EXPECT_EQ(number_of(pool, cudaMemPoolAttrUsedMemHigh), 3 * kMiB + 1024);
   EXPECT_EQ(number_of(pool, cudaMemPoolAttrReservedMemHigh), 4 * kMiB);
+  must(cudaMemGetInfo(&free_after, &total));
+  EXPECT_EQ(free_before - free_after, 4 * kMiB) << "what a pool reserved is not free";
   std::uint64_t zero = 0;
   must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
   EXPECT_EQ(number_of(pool, cudaMemPoolAttrUsedMemHigh), 1024U);

@@ -77,15 +77,25 @@ TEST(CudaDevice, NamesTheMemoryThatItDoesNotHave) {
   EXPECT_TRUE(device->acquire(Category::gathered, Type::f32, {10}).held());
 }
 
-TEST(CudaDevice, KnowsTheMostThatItsPoolHeld) {
+TEST(CudaDevice, KnowsWhatItsPoolHolds) {
   const auto device = make_cuda_device(0, Fill::zero);
+  const DeviceMemory before = device->memory();
+  EXPECT_EQ(before.grain, Bytes{512});
+  EXPECT_EQ(before.used, Bytes{0});
+  EXPECT_EQ(before.reserved_most, Bytes{0}) << "what found out the grain is no part of it";
   {
     const Buffer one = device->acquire(Category::params, Type::f32, {1 << 18});
-    const Buffer two = device->acquire(Category::grads, Type::f32, {1 << 18});
+    const Buffer two = device->acquire(Category::grads, Type::bf16, {(1 << 18) + 1});
   }
   const Buffer three = device->acquire(Category::grads, Type::f32, {1 << 18});
-  EXPECT_EQ(device->most_used(), Bytes{2 << 20});
-  EXPECT_GE(device->most_reserved(), device->most_used());
+  const DeviceMemory after = device->memory();
+  EXPECT_EQ(after.used, Bytes{1 << 20});
+  EXPECT_EQ(after.used_most, Bytes{(3 << 19) + 512});
+  EXPECT_EQ(after.reserved_most, Bytes{2 << 20});
+  EXPECT_EQ(after.total, before.total);
+  EXPECT_EQ(before.free - after.free, Bytes{2 << 20}) << "of a device, a pool takes what it reserves";
+  device->begin_peak();
+  EXPECT_EQ(device->memory().used_most, Bytes{1 << 20});
 }
 
 TEST(CudaDevice, IsOneThatIsThere) { EXPECT_THROW(make_cuda_device(99, Fill::zero), Error); }

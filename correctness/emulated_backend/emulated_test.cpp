@@ -4,19 +4,40 @@
 namespace zp {
 namespace {
 
-std::string hash_line(const std::string& text) {
-  const size_t at = text.find("\nhash ");
-  return at == std::string::npos ? "no hash in\n" + text : text.substr(at, text.find('\n', at + 1) - at);
+// Every hash, and who ended on it.
+std::string hashes(const std::string& text) {
+  std::string lines;
+  for (size_t at = text.find("\nhash "); at != std::string::npos; at = text.find("\nhash ", at + 1))
+    lines += text.substr(at, text.find('\n', at + 1) - at);
+  return lines.empty() ? "no hash in\n" + text : lines;
 }
 
 TEST_F(Executable, ProvesEveryStageOnTheEmulatedDeviceWithTheHashOfTheHost) {
-  const std::string options = " --ranks 4 --model tiny --steps 1";
+  const std::string options = " --ranks 4 --model tiny --steps 1 --micro-batches 4";
   const Outcome host = shell("ZP verify --device cpu" + options);
   const Outcome emulated = shell("ZP verify --device emulated" + options);
   EXPECT_EQ(emulated.code, 0) << emulated.err;
   EXPECT_NE(emulated.out.find("24 claims proved"), std::string::npos) << emulated.out;
   EXPECT_NE(emulated.out.find("\nemulated: "), std::string::npos) << emulated.out;
-  EXPECT_EQ(hash_line(emulated.out), hash_line(host.out));
+  EXPECT_EQ(hashes(emulated.out), hashes(host.out));
+}
+
+TEST_F(Executable, ProvesEveryStageAtFewerEmulatedRanksWithTheHashOfTheHost) {
+  for (int ranks = 1; ranks <= 3; ++ranks) {
+    // Two micro-steps where ranks are few.
+    const int micro_batches = ranks <= 2 ? 2 * ranks : ranks;
+    const std::string options =
+        " --model layers=1,width=8,heads=2,positions=8,vocabulary=16 --steps 1 --ranks " +
+        std::to_string(ranks) + " --micro-batches " + std::to_string(micro_batches);
+    const Outcome host = shell("ZP verify --device cpu" + options);
+    const Outcome emulated = shell("ZP verify --device emulated" + options);
+    EXPECT_EQ(emulated.code, 0) << emulated.out << emulated.err;
+    EXPECT_NE(emulated.out.find("24 claims proved"), std::string::npos) << emulated.out;
+    EXPECT_EQ(hashes(emulated.out), hashes(host.out)) << ranks;
+    EXPECT_EQ(emulated.out.find("not measured") == std::string::npos, ranks == 1)
+        << "the device is one rank's alone, or what is free of it belongs to none\n"
+        << emulated.out;
+  }
 }
 
 TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {

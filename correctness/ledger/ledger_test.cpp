@@ -50,6 +50,25 @@ TEST(Ledger, KeepsTheLargestMomentOfAllBackwardPassesOfAStep) {
   EXPECT_EQ(evidence.held.at(Point::step_peak).at(Category::gathered), Bytes{4400});
 }
 
+TEST(Ledger, CountsWholeUnitsOfEveryBuffer) {
+  Ledger ledger;
+  const auto host = make_host_device(Fill::zero);
+  const auto device = make_metered_device(*host, ledger);
+  const Buffer uncounted = device->acquire(Category::params, Type::f32, {1});
+  EXPECT_EQ(ledger.taken(), Bytes{0}) << "of no device";
+  ledger.count_grains({512});
+  const Buffer one = device->acquire(Category::params, Type::f32, {128});
+  const Buffer none = device->acquire(Category::params, Type::f32, {0});
+  ledger.begin_step(0);
+  { const Buffer large = device->acquire(Category::bucket, Type::f32, {129}); }
+  { const Buffer least = device->acquire(Category::gathered, Type::bf16, {1}); }
+  EXPECT_EQ(ledger.taken(), Bytes{512});
+  EXPECT_EQ(ledger.taken_most(), Bytes{512 + 1024});
+  ledger.end_step();
+  ledger.begin_step(1);
+  EXPECT_EQ(ledger.taken_most(), Bytes{512});
+}
+
 TEST(Ledger, APeakOfAnEarlierStepIsNotThisSteps) {
   Ledger ledger;
   const auto host = make_host_device(Fill::zero);

@@ -56,6 +56,18 @@ inline RunResult sample_run() {
   return run;
 }
 
+inline DeviceEvidence sample_device() {
+  return {.grain = {512},
+          .used = {2 << 20},
+          .used_most = {5 << 20},
+          .taken = {2 << 20},
+          .taken_most = {5 << 20},
+          .reserved_most = {32 << 20},
+          .context = Bytes{300 << 20},
+          .library = std::nullopt,
+          .rest = Bytes{7 << 19}};
+}
+
 inline void refute(StageResult& stage, Claim claim, const std::string& evidence) {
   Verdict& verdict = stage.verdicts.at(static_cast<size_t>(claim));
   verdict.finding = Finding::refuted;

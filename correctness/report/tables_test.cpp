@@ -50,6 +50,23 @@ TEST(VerdictTable, ShowsEveryDistinctHashWholeAndWhoEndedOnIt) {
   EXPECT_TRUE(has(text, "abcdef  ddp, zero1, zero1-allreduce, zero2, zero3-keep, reference\n")) << text;
 }
 
+TEST(VerdictTable, ShowsWhatADeviceSaysOfItsMemoryWhereThereIsOne) {
+  RunResult run = sample_run();
+  EXPECT_FALSE(has(verdict_table(run), "pool in use"));
+  for (StageResult& stage : run.stages) stage.device = sample_device();
+  const std::string text = verdict_table(run);
+  const std::string table = text.substr(text.find("pool in use"));
+  std::istringstream cells(line_starting(table, "zero3-keep"));
+  std::vector<std::string> seen;
+  for (std::string cell; cells >> cell;) seen.push_back(cell);
+  EXPECT_EQ(seen, (std::vector<std::string>{"zero3-keep", "5.00", "5.00", "32.00", "300.00", "not",
+                                            "measured", "3.50"}))
+      << text;
+  EXPECT_LE(widest(text), kTextWidth) << text;
+  run.stages.back().device->grain = {};
+  EXPECT_TRUE(has(verdict_table(run), "5.00 not measured    32.00")) << verdict_table(run);
+}
+
 TEST(VerdictTable, ShowsInvalidInsteadOfTheRateOfARefutedStage) {
   RunResult run = sample_run();
   refute(run.stages[3], Claim::memory,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -48,6 +49,12 @@ class Writer {
       put(key);
       put(value);
     }
+  }
+
+  template <class T>
+  void put(const std::optional<T>& maybe) {
+    put(maybe.has_value());
+    if (maybe) put(*maybe);
   }
 
   std::string bytes_;
@@ -93,6 +100,13 @@ class Reader {
       get(key);
       get(map[key]);
     }
+  }
+  template <class T>
+  void get(std::optional<T>& maybe) {
+    bool there = false;
+    get(there);
+    maybe.reset();
+    if (there) get(maybe.emplace());
   }
   size_t get_size() {
     size_t size = 0;

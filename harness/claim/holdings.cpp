@@ -79,6 +79,21 @@ void judge_acquired(const std::map<Category, Acquired>& got,
   }
 }
 
+// The device's own numbers are those of the ledger's buffers: nothing was taken beside the ledger, and what
+// was given back is back.
+void judge_device(const DeviceEvidence& device, int step, int rank, Findings& findings) {
+  if (device.grain.n == 0) return;
+  const auto compare = [&](std::string_view when, Bytes used, Bytes taken) {
+    if (used == taken) return;
+    findings.add(step, rank,
+                 fmt::format("{}: the device's pool: got {} B in use, expected {} B, the ledger's buffers in "
+                             "grains of {} B, difference {} B",
+                             when, used.n, taken.n, device.grain.n, signed_text(used.n - taken.n)));
+  };
+  compare("most in the step", device.used_most, device.taken_most);
+  compare("after the step", device.used, device.taken);
+}
+
 void judge_kernels(const std::map<std::string, Work>& got, const theory::WorkLines& expected, int step,
                    int rank, Findings& findings) {
   std::set<std::string> kernels;
@@ -126,6 +141,11 @@ Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ran
   findings.begin_kind();
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     judge_uses(facts, in_uses, ranks[rank], static_cast<int>(rank), findings);
+  }
+  findings.begin_kind();
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].device)
+      judge_device(*ranks[rank].device, ranks[rank].step, static_cast<int>(rank), findings);
   }
   return std::move(findings).verdict();
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "harness/device/cuda_check.hpp"
+#include "harness/device/cuda_pool.hpp"
 
 namespace zp {
 
@@ -102,33 +103,6 @@ class PlainStream final : public CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// A pool that keeps what it once got: its memory is this process's until the end.
-class Pool {
- public:
-  explicit Pool(int index) {
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = index;
-    check(cudaMemPoolCreate(&pool_, &properties));
-    uint64_t everything = UINT64_MAX;
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &everything));
-  }
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-  ~Pool() { static_cast<void>(cudaMemPoolDestroy(pool_)); }
-
-  cudaMemPool_t handle() const { return pool_; }
-  Bytes most(cudaMemPoolAttr attribute) const {
-    uint64_t bytes = 0;
-    check(cudaMemPoolGetAttribute(pool_, attribute, &bytes));
-    return {static_cast<int64_t>(bytes)};
-  }
-
- private:
-  cudaMemPool_t pool_ = nullptr;
-};
-
 class PooledDevice final : public CudaDevice, public FarMemory {
  public:
   PooledDevice(int index, Fill fill)
@@ -143,6 +117,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   void* allocate(Category category, Bytes bytes) override {
     check(later_);
     if (bytes.n == 0) return nullptr;
+    settle();
     const auto length = static_cast<size_t>(bytes.n);
     void* data = nullptr;
     const cudaError_t result = cudaMallocFromPoolAsync(&data, length, pool_.handle(), memory_.handle());
@@ -164,6 +139,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
     if (fill_ == Fill::nan)
       note(cudaMemsetAsync(data, kNanByte, static_cast<size_t>(bytes.n), memory_.handle()));
     note(cudaFreeAsync(data, memory_.handle()));
+    settled_ = false;
   }
 
   FarMemory* far_memory() override { return this; }
@@ -192,13 +168,25 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   std::unique_ptr<CudaStream> make_stream() override {
     return std::make_unique<PlainStream>(std::make_shared<Events>());
   }
-  Bytes most_used() const override { return pool_.most(cudaMemPoolAttrUsedMemHigh); }
-  Bytes most_reserved() const override { return pool_.most(cudaMemPoolAttrReservedMemHigh); }
+  DeviceMemory memory() override {
+    settle();
+    return pool_.memory();
+  }
+  void begin_peak() override {
+    settle();
+    pool_.begin_peak();
+  }
 
  private:
   static int selected(int index) {
     check(cudaSetDevice(index));
     return index;
+  }
+
+  // Memory given back has gone back to the pool, so that what the pool has in use depends on no clock.
+  void settle() {
+    if (!settled_) memory_.finish();
+    settled_ = true;
   }
 
   // A release cannot throw; the next allocation does.
@@ -219,16 +207,47 @@ class PooledDevice final : public CudaDevice, public FarMemory {
 
   int index_;
   Fill fill_;
-  Pool pool_;
+  CudaPool pool_;
   PlainStream memory_;  // allocations, fills, and what the host reads and writes
   std::byte* staging_ = nullptr;
   cudaError_t later_ = cudaSuccess;
+  bool settled_ = true;
 };
 
 [[noreturn]] void refuse(cudaError_t result) {
   static_cast<void>(cudaGetLastError());
   fail(Exit::unavailable,
        std::string("no GPU can be used: ") + cudaGetErrorName(result) + ": " + cudaGetErrorString(result));
+}
+
+// 0 where CUDA does not say.
+int told(cudaDeviceAttr attribute, int index) {
+  int value = 0;
+  if (cudaDeviceGetAttribute(&value, attribute, index) == cudaSuccess) return value;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+DeviceLimits limits_of(int index) {
+  return {.processors = told(cudaDevAttrMultiProcessorCount, index),
+          .clock_khz = told(cudaDevAttrClockRate, index),
+          .memory_clock_khz = told(cudaDevAttrMemoryClockRate, index),
+          .memory_bus_bits = told(cudaDevAttrGlobalMemoryBusWidth, index),
+          .l2 = {told(cudaDevAttrL2CacheSize, index)},
+          .shared_of_block = {told(cudaDevAttrMaxSharedMemoryPerBlockOptin, index)}};
+}
+
+PeerAccess access_between(int from, int to) {
+  PeerAccess access;
+  int there = 0;
+  if (from == to) return access;
+  if (cudaDeviceGetP2PAttribute(&there, cudaDevP2PAttrAccessSupported, from, to) != cudaSuccess ||
+      cudaDeviceGetP2PAttribute(&access.order, cudaDevP2PAttrPerformanceRank, from, to) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return {};
+  }
+  access.there = there != 0;
+  return access;
 }
 
 CudaGpu gpu_of(int index) {
@@ -241,7 +260,9 @@ CudaGpu gpu_of(int index) {
           .pci = pci.data(),
           .memory = {static_cast<int64_t>(properties.totalGlobalMem)},
           .major = properties.major,
-          .minor = properties.minor};
+          .minor = properties.minor,
+          .limits = limits_of(index),
+          .peers = {}};
 }
 
 }  // namespace
@@ -258,7 +279,10 @@ CudaHere find_gpus() {
   if (count == 0) refuse(cudaErrorNoDevice);
   check(cudaRuntimeGetVersion(&here.runtime));
   check(cudaDriverGetVersion(&here.driver));
-  for (int index = 0; index < count; ++index) here.gpus.push_back(gpu_of(index));
+  for (int index = 0; index < count; ++index) {
+    CudaGpu& gpu = here.gpus.emplace_back(gpu_of(index));
+    for (int other = 0; other < count; ++other) gpu.peers.push_back(access_between(index, other));
+  }
   return here;
 }
 

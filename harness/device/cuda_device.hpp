@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "harness/device/device.hpp"
+#include "harness/device/device_limits.hpp"
+#include "harness/device/device_memory.hpp"
 
 namespace zp {
 
@@ -22,9 +24,10 @@ class CudaStream : public Stream {
 class CudaDevice : public Device {
  public:
   virtual std::unique_ptr<CudaStream> make_stream() = 0;
-  // Of the pool: the most that was in use, and the most that was held for use, since it was made.
-  virtual Bytes most_used() const = 0;
-  virtual Bytes most_reserved() const = 0;
+  // What CUDA says of the pool and of the GPU, once everything that was given back is.
+  virtual DeviceMemory memory() = 0;
+  // The most in use begins anew, from what is in use now.
+  virtual void begin_peak() = 0;
 };
 
 // GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. Throws (cuda) for
@@ -36,6 +39,8 @@ struct CudaGpu {
   std::string name, pci;
   Bytes memory;
   int major = 0, minor = 0;  // compute capability
+  DeviceLimits limits = {};
+  std::vector<PeerAccess> peers = {};  // from it to every GPU, by number
 };
 
 struct CudaHere {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,18 @@ struct PaddingWritten {
   Elements elements;
 };
 
+// Of a rank whose device has memory of its own: what the device says of its pool, beside what the ledger's
+// buffers take of it, each a whole number of grains; and what lies beside the pool.
+struct DeviceEvidence {
+  Bytes grain;              // 0: the device says nothing that could be compared
+  Bytes used, used_most;    // by the device: after the step, and at most while it lasted
+  Bytes taken, taken_most;  // by the ledger, likewise
+  Bytes reserved_most;      // by the pool, from the device
+  // Of the whole device, hence none where other ranks use it too: what was in use before the pool held
+  // anything (the context), what the transport's library took, and what else came beside the pool.
+  std::optional<Bytes> context = {}, library = {}, rest = {};
+};
+
 struct StepEvidence {
   int step = 0;
   // bytes
@@ -96,6 +109,7 @@ struct StepEvidence {
   std::map<Point, HeldMap> held;
   std::vector<UseHeld> held_in_use;  // every use, in order
   std::map<Category, Acquired> acquired;
+  std::optional<DeviceEvidence> device;  // none: ranks compute in the host's memory
   // work
   std::map<std::string, Work> work;  // by kernel
   // bits
@@ -163,9 +177,13 @@ void archive(A& a, PaddingWritten& p) {
   a(p.kind, p.unit, p.elements);
 }
 template <class A>
+void archive(A& a, DeviceEvidence& d) {
+  a(d.grain, d.used, d.used_most, d.taken, d.taken_most, d.reserved_most, d.context, d.library, d.rest);
+}
+template <class A>
 void archive(A& a, StepEvidence& s) {
-  a(s.step, s.sent, s.asked, s.log, s.held, s.held_in_use, s.acquired, s.work, s.used, s.grads, s.state,
-    s.replica, s.micro_batch_grads, s.padding, s.norm_bits, s.loss_bits, s.time_s);
+  a(s.step, s.sent, s.asked, s.log, s.held, s.held_in_use, s.acquired, s.device, s.work, s.used, s.grads,
+    s.state, s.replica, s.micro_batch_grads, s.padding, s.norm_bits, s.loss_bits, s.time_s);
 }
 template <class A>
 void archive(A& a, Evidence& e) {

@@ -14,6 +14,7 @@ void Ledger::begin_step(int step) {
   now_ = {};
   now_.step = step;
   step_peak_ = held_;
+  taken_most_ = taken_;
   backward_seen_ = false;
   begin({});
 }
@@ -31,9 +32,14 @@ void Ledger::acquire(Category category, Bytes bytes) {
   acquired.calls += 1;
   acquired.bytes += bytes;
   hold(category, bytes.n);
+  taken_ += grains(bytes);
+  taken_most_ = std::max(taken_most_, taken_);
 }
 
-void Ledger::give_back(Category category, Bytes bytes) { hold(category, -bytes.n); }
+void Ledger::give_back(Category category, Bytes bytes) {
+  hold(category, -bytes.n);
+  taken_ = taken_ - grains(bytes);
+}
 
 void Ledger::hold(Category category, int64_t bytes) {
   const auto at = static_cast<size_t>(category);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "harness/device/device.hpp"
+#include "harness/device/device_memory.hpp"
 #include "harness/layout/uses.hpp"
 #include "harness/ledger/evidence.hpp"
 #include "harness/transport/transport.hpp"
@@ -19,6 +20,11 @@ class Ledger {
   // Everything until end_step() belongs to this step.
   void begin_step(int step);
   StepEvidence end_step();
+
+  // Buffers take whole grains of a device's memory: counted beside their bytes from here on.
+  void count_grains(Bytes grain) { grain_ = grain; }
+  Bytes taken() const { return taken_; }
+  Bytes taken_most() const { return taken_most_; }  // of the step
 
   void acquire(Category category, Bytes bytes);
   void give_back(Category category, Bytes bytes);
@@ -52,11 +58,13 @@ class Ledger {
   };
   static HeldMap to_map(const Snapshot& snapshot);
   void hold(Category category, int64_t bytes);  // negative: given back
+  Bytes grains(Bytes bytes) const { return grain_.n == 0 ? Bytes{} : whole_grains(bytes, grain_); }
   void begin(const Stretch& stretch);
   void end_stretch();
 
   StepEvidence now_;
   Snapshot held_, step_peak_, backward_peak_;
+  Bytes grain_, taken_, taken_most_;
   HeldMap after_init_;
   Stretch stretch_;
   bool backward_seen_ = false;

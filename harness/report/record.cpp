@@ -122,6 +122,25 @@ Json beside_json(const Keys& keys, const std::map<Key, Bytes>& got, const std::m
   return json;
 }
 
+Json device_json(const std::optional<DeviceEvidence>& device) {
+  if (!device) return nullptr;
+  const auto bytes_or_null = [](const std::optional<Bytes>& bytes) {
+    return bytes ? Json(bytes->n) : Json(nullptr);
+  };
+  const bool compared = device->grain.n > 0;
+  Json json;
+  json["grain_bytes"] = compared ? Json(device->grain.n) : Json(nullptr);
+  json["pool_used_most_bytes"] = device->used_most.n;
+  json["ledger_taken_most_bytes"] = compared ? Json(device->taken_most.n) : Json(nullptr);
+  json["pool_used_after_step_bytes"] = device->used.n;
+  json["ledger_taken_after_step_bytes"] = compared ? Json(device->taken.n) : Json(nullptr);
+  json["pool_reserved_most_bytes"] = device->reserved_most.n;
+  json["context_bytes"] = bytes_or_null(device->context);
+  json["library_bytes"] = bytes_or_null(device->library);
+  json["rest_bytes"] = bytes_or_null(device->rest);
+  return json;
+}
+
 void add_verdicts(Json& json, const StageResult& stage) {
   json["proved"] = stage.proved();
   json["verdicts"] = verdicts_json(stage);
@@ -137,6 +156,7 @@ void add_numbers(Json& json, const StageResult& stage, int nodes) {
   json["tokens_per_s"] = stage.refuted() || rate <= 0 ? Json(nullptr) : Json(rate);
   json["peak_bytes"] = ran ? Json(stage.peak.n) : Json(nullptr);
   json["held_at_peak_bytes"] = beside_json(kCategories, stage.held_at_peak, stage.predicted_at_peak, "held");
+  json["device_memory"] = device_json(stage.device);
   const bool sent = ran && stage.sent_measured;
   json["sent_bytes"] = sent ? Json(stage.sent_per_step.n) : Json(nullptr);
   json["sent_by_purpose_bytes"] =

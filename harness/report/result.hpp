@@ -4,12 +4,14 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/base/quantities.hpp"
 #include "harness/base/vocabulary.hpp"
 #include "harness/claim/verdict.hpp"
+#include "harness/ledger/evidence.hpp"
 #include "kernels/hash.hpp"
 
 namespace zp {
@@ -23,12 +25,13 @@ struct StageResult {
   // The same steps with all that proving them takes, from one step's beginning to its verdicts, on rank 0.
   std::vector<double> checked_step_times_s;
   int64_t tokens_per_step = 0;
-  Bytes peak;                 // largest step peak over ranks
-  bool sent_measured = true;  // else what was sent is a library's own affair
-  Bytes sent_per_step;        // largest over ranks, last step: payload of every purpose
-  Bytes crossing;             // of it, to ranks on other nodes
-  double passes = 0.0;        // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
-                              // parameter, or of the gradient on the wire; 0 at N = 1
+  Bytes peak;                            // largest step peak over ranks
+  std::optional<DeviceEvidence> device;  // last step, of the rank with the most in use; none of the host's
+  bool sent_measured = true;             // else what was sent is a library's own affair
+  Bytes sent_per_step;                   // largest over ranks, last step: payload of every purpose
+  Bytes crossing;                        // of it, to ranks on other nodes
+  double passes = 0.0;  // sent for gathers and reductions / ((N-1)/N·S of one pass), S in bytes of the
+                        // parameter, or of the gradient on the wire; 0 at N = 1
   std::map<Category, Bytes> held_at_peak, predicted_at_peak;       // of the rank with the largest peak
   std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;  // of rank 0, one step
   std::vector<double> losses;                                      // per step

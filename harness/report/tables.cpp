@@ -92,6 +92,31 @@ std::string header(const RunSettings& s) {
   return text + "\n";
 }
 
+// Where ranks have a device's memory: what the device says of it, beside what the ledger's buffers take.
+std::string device_memory(const RunResult& run) {
+  TextTable table({"stage", "pool in use", "buffers", "reserved", "context", "library", "rest"});
+  const auto mib = [](const std::optional<Bytes>& bytes) {
+    return bytes ? short_number(static_cast<double>(bytes->n) / (1 << 20), 2) : "not measured";
+  };
+  Bytes grain;
+  bool any = false;
+  for (const StageResult& stage : run.stages) {
+    if (!stage.device) continue;
+    const DeviceEvidence& device = *stage.device;
+    any = true;
+    grain = device.grain;
+    table.add({stage.stage, mib(device.used_most), grain.n > 0 ? mib(device.taken_most) : "not measured",
+               mib(device.reserved_most), mib(device.context), mib(device.library), mib(device.rest)});
+  }
+  if (!any) return "";
+  const std::string grains = grain.n > 0 ? fmt::format(" in grains of {} B", grain.n) : "";
+  const std::string legend = fmt::format(
+      "MiB of the device, the rank with the most: what its pool says, the ledger's buffers{}, what "
+      "the pool reserved; beside the pool, of the whole device: context, transport's library, rest",
+      grains);
+  return fmt::format("\n{}{}", table.text(), paragraph("", legend));
+}
+
 // Where ranks are on several nodes: what leaves a node.
 std::string crossing(const RunResult& run) {
   if (run.settings.nodes < 2) return "";
@@ -175,7 +200,7 @@ std::string verdict_table(const RunResult& run) {
   return header(run.settings) + fitted_table(run) +
          "step: median, slowest rank; peak, sent: largest over ranks, per step (MiB = 2^20 B, MB = 10^6 "
          "B)\n" +
-         crossing(run) + hashes(run) + evidence(run) + "\n" + outcome(run);
+         crossing(run) + hashes(run) + device_memory(run) + evidence(run) + "\n" + outcome(run);
 }
 
 }  // namespace zp

@@ -1,11 +1,11 @@
 // zeroproof devices: what this host has for ranks to run on, and where they would go.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/base/check.hpp"
+#include "harness/suite/host_topology.hpp"
+#include "harness/suite/nvml.hpp"
 #include "harness/trainer/backend.hpp"
 
 namespace zp {
@@ -15,22 +15,17 @@ struct DevicesOptions {
   std::string device = "cuda";  // whose GPUs
 };
 
-// A network interface or adapter.
-struct Nic {
-  std::string name, kind;        // "net" or "infiniband"
-  std::optional<int> numa_node;  // none where the system names none
+// Where it is read.
+struct HostSources {
+  std::string sys = "/sys";  // or a folder laid out like it
+  const Nvml* nvml = nullptr;
 };
 
-// What /sys, or a folder like it, says: network interfaces with a device behind them, and the NUMA node of a
-// PCI device.
-std::vector<Nic> nics_of(const std::string& sys);
-std::optional<int> numa_node_of(const std::string& sys, const std::string& pci);
-
-// The table. `backend`: none where `why` says why not.
+// The tables. `backend`: none where `why` says why not.
 std::string devices_text(const DevicesOptions& options, const Backend* backend, const std::string& why,
-                         const std::string& sys);
+                         const HostSources& sources);
 
-// Prints it. A host without a GPU is an answer too.
+// Prints them. A host without a GPU is an answer too.
 Exit devices(const DevicesOptions& options);
 
 }  // namespace zp

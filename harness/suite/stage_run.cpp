@@ -46,6 +46,10 @@ Bytes step_peak(const StepEvidence& evidence) {
   return total;
 }
 
+Bytes used_of_device(const StepEvidence& evidence) {
+  return evidence.device ? evidence.device->used_most : Bytes{};
+}
+
 Bytes all_sent(const StepEvidence& evidence) {
   Bytes total;
   for (const auto& [purpose, peers] : evidence.sent) {
@@ -80,6 +84,7 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
   result.predicted_at_peak =
       theory::held_per_step(facts.stage, *facts.layout, run.training, facts.algorithm, facts.constant)
           .at(Point::step_peak);
+  result.device = std::ranges::max_element(ranks, {}, used_of_device)->device;
   result.sent_measured = facts.algorithm != Algorithm::native;
   result.sent_per_step = all_sent(*std::ranges::max_element(ranks, {}, all_sent));
   result.crossing = {};
@@ -192,6 +197,7 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.kernels = run.kernels;
     config.backend = run.backend;
     config.local_rank = run.local_rank;
+    config.local_ranks = run.local_ranks;
     config.fill = run.fill;
     config.faults = run.faults;
     config.observer = run.observer;

@@ -13,8 +13,8 @@
 
 namespace zp {
 
-// What one stage's run needs; the same on all ranks but for `local_rank`, `faults`, `observer` and
-// `replay`.
+// What one stage's run needs; the same on all ranks but for `local_rank`, `local_ranks`, `faults`, `observer`
+// and `replay`.
 struct StageRun {
   StageRow row;
   ModelConfig model;
@@ -24,7 +24,8 @@ struct StageRun {
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
-  int local_rank = 0;  // among the ranks of its host
+  int local_rank = 0;   // among the ranks of its host
+  int local_ranks = 0;  // how many these are; 0: not known
   Fill fill = Fill::zero;
   int steps = 1;
   Faults faults;

@@ -75,11 +75,15 @@ Places places_on_nodes(const Job& job, Endpoint& endpoint) {
   return places;
 }
 
-// Number of this rank among those that share its memory.
-int local_rank_of(Endpoint& endpoint) {
-  const std::vector<std::string> first = endpoint.control->all_gather(std::to_string(endpoint.first_of_node));
-  return static_cast<int>(std::count(first.begin(), first.begin() + endpoint.control->rank(),
-                                     std::to_string(endpoint.first_of_node)));
+// Number of this rank among those that share its memory, and how many these are.
+struct Local {
+  int rank = 0, ranks = 1;
+};
+Local local_of(Endpoint& endpoint) {
+  const std::string mine = std::to_string(endpoint.first_of_node);
+  const std::vector<std::string> first = endpoint.control->all_gather(mine);
+  return {.rank = static_cast<int>(std::count(first.begin(), first.begin() + endpoint.control->rank(), mine)),
+          .ranks = static_cast<int>(std::ranges::count(first, mine))};
 }
 
 // Lowest code of the refuted claims.
@@ -108,7 +112,7 @@ class Verification {
     if (const auto problem = begin_dump(control)) return *problem;
     threads_ = least_threads(job_.threads, control);
     places_ = places_on_nodes(job_, endpoint);
-    local_rank_ = local_rank_of(endpoint);
+    local_ = local_of(endpoint);
     const bool first = control.rank() == 0;
     if (first) result_.settings.threads = threads_;
     if (first) result_.settings.nodes = places_.nodes();
@@ -150,7 +154,8 @@ class Verification {
     const Arithmetic arithmetic = job_.arithmetic_of(row);
     StageRun run = job_.stage_run(row);
     run.kernels.threads = threads_;
-    run.local_rank = local_rank_;
+    run.local_rank = local_.rank;
+    run.local_ranks = local_.ranks;
     run.collectives.places = places_;
     run.reference = &reference_of(references, arithmetic).steps;
     run.progress = progress;
@@ -247,7 +252,7 @@ class Verification {
   const Job& job_;
   RunResult& result_;
   int threads_ = 1;  // of kernels, the same on every rank
-  int local_rank_ = 0;
+  Local local_;
   Places places_;
   FiredCounts fired_;                // of this rank
   std::vector<DumpedArray> dumped_;  // rank 0

@@ -22,6 +22,8 @@ class HostEngine final : public Engine {
   std::unique_ptr<kernels::Table> make_transport_kernels(Device&) override { return nullptr; }
   std::unique_ptr<Link> make_link(Link&) override { return nullptr; }
   void finish() override {}
+  std::optional<DeviceMemory> memory() override { return std::nullopt; }
+  void begin_peak() override {}
 
  private:
   std::unique_ptr<Device> device_;

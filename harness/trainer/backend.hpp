@@ -4,11 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/device/device.hpp"
+#include "harness/device/device_limits.hpp"
+#include "harness/device/device_memory.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
 
@@ -38,6 +41,9 @@ class Engine {
   virtual std::unique_ptr<Link> make_link(Link& inner) = 0;
   // Returns when kernels that were run are over: for clocks.
   virtual void finish() = 0;
+  // What the device says of its own memory; none of the host's. Its peak begins anew with begin_peak().
+  virtual std::optional<DeviceMemory> memory() = 0;
+  virtual void begin_peak() = 0;
 };
 
 // One of the devices that a backend spreads ranks over.
@@ -45,6 +51,8 @@ struct DeviceFacts {
   std::string name, compute_capability;
   std::string pci;  // domain:bus:device.function
   Bytes memory;
+  DeviceLimits limits = {};
+  std::vector<PeerAccess> peers = {};  // from it to every device, by number
 };
 
 class Backend {

@@ -33,6 +33,8 @@ class CudaEngine final : public Engine {
     return make_staged_link(inner, *device_->far_memory(), *transport_);
   }
   void finish() override { compute_->finish(); }
+  std::optional<DeviceMemory> memory() override { return device_->memory(); }
+  void begin_peak() override { device_->begin_peak(); }
 
  private:
   std::unique_ptr<CudaDevice> device_;
@@ -58,7 +60,9 @@ class CudaBackend final : public Backend {
       list.push_back({.name = gpu.name,
                       .compute_capability = fmt::format("{}.{}", gpu.major, gpu.minor),
                       .pci = gpu.pci,
-                      .memory = gpu.memory});
+                      .memory = gpu.memory,
+                      .limits = gpu.limits,
+                      .peers = gpu.peers});
     }
     return list;
   }

@@ -27,6 +27,12 @@ KernelNeeds needs_of(const TrainerConfig& config) {
   return {.host = config.kernels, .attention_rows = config.shape.rows() * config.model.heads};
 }
 
+Sharing sharing_of(const TrainerConfig& config) {
+  const auto devices = static_cast<int>(config.backend->devices().size());
+  return config.local_ranks > 0 && config.local_ranks <= devices ? Sharing::alone
+                                                                 : Sharing::shared_or_unknown;
+}
+
 // Elements whose bits are not all zero: -0 counts.
 template <class T>
 Elements not_zero(const View& view) {
@@ -58,11 +64,14 @@ Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
     : config_(config),
       layout_(model_units(config.model), config.collectives.places),
       engine_(config.backend->make_engine(config.local_rank, config.fill)),
+      device_watch_(*engine_, ledger_, sharing_of(config)),
       device_(make_metered_device(engine_->device(), ledger_)) {
   const Faults& faults = config_.faults;
   Device& device = behind(faulty_device_, *device_, faults.device);
   kernels::Table& table = dress(tables_, engine_->make_kernels(device, needs_of(config)));
+  device_watch_.before_transport();
   make_transport(link, native, device, table);
+  device_watch_.after_transport();
   metered_transport_ = make_metered_transport(*collectives_, ledger_);
   Transport& transport = behind(faulty_transport_, *metered_transport_, faults.transport);
   rig_ = std::make_unique<Rig>(Rig{.device = device,
@@ -114,6 +123,7 @@ int Trainer::place() const { return collectives_->place(); }
 StepEvidence Trainer::run_step(int step, Inspection inspection) {
   inspection_ = inspection;
   ledger_.begin_step(step);
+  device_watch_.begin_step();
   if (config_.faults.begin_step) config_.faults.begin_step(step);
   ledger_.now().micro_batch_grads.resize(visits_.size());
   Watch watch(*engine_);
@@ -142,6 +152,7 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
     config_.observer->totals(step, std::bit_cast<double>(ledger_.now().loss_bits),
                              std::bit_cast<double>(ledger_.now().norm_bits));
   }
+  ledger_.now().device = device_watch_.evidence();
   ledger_.now().time_s = watch.seconds();
   return ledger_.end_step();
 }

@@ -11,6 +11,7 @@
 #include "harness/model/model.hpp"
 #include "harness/strategy/strategy.hpp"
 #include "harness/trainer/backend.hpp"
+#include "harness/trainer/device_watch.hpp"
 #include "harness/trainer/observer.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
@@ -41,7 +42,8 @@ struct TrainerConfig {
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
-  int local_rank = 0;  // counts the ranks of this host: which of its devices this one takes
+  int local_rank = 0;   // counts the ranks of this host: which of its devices this one takes
+  int local_ranks = 0;  // how many there are; 0: nobody said
   Fill fill = Fill::zero;
   Faults faults;
   Observer* observer = nullptr;  // null: nobody looks
@@ -90,6 +92,7 @@ class Trainer {
   Ledger ledger_;
   Layout layout_;
   std::unique_ptr<Engine> engine_;
+  DeviceWatch device_watch_;
   std::unique_ptr<Device> device_;  // metered
   std::unique_ptr<Device> faulty_device_;
   // Kernels of one kind, and the decorators around them.
