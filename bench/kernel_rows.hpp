@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "bench/kernel_costs.hpp"
 #include "bench/peaks.hpp"
 #include "bench/side_by_side.hpp"
 #include "kernels/kernels.hpp"
@@ -18,11 +19,6 @@ enum class Question {
 };
 
 void add_kernel_rows(Question question, const Options& options);
-
-// Bytes that a call reads and writes, each element of each of its views once a direction.
-double bytes_moved(const kernels::Call& call);
-// Floating-point operations of a call where products dominate, else 0.
-double operations_of(const kernels::Call& call);
 
 // The peaks of fused multiply-adds among the contenders.
 class ProductPeaks {

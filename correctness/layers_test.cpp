@@ -62,7 +62,9 @@ const std::vector<Quarantine>& quarantines() {
        0},
       {R"(nccl\.h)", R"(harness/transport/nccl[a-z_]*\.cpp|correctness/cuda_emulator/.*)", 0},
       {R"((cuda|cublas|nvrtc).*\.(h|hpp|cuh))",
-       R"(harness/(device/cuda_|measure/).*|kernels/cuda/.*|correctness/(kernels/cuda|cuda_emulator)/.*)", 0},
+       R"(harness/(device/cuda_|measure/).*|kernels/cuda/.*|correctness/(kernels/cuda|cuda_emulator)/.*|)"
+       R"(bench/cuda/.*)",
+       0},
       {R"(CLI/.*)", R"(harness/suite/.*\.cpp)", 1},
       {R"(nlohmann/.*)", R"(harness/(report|suite)/.*\.cpp)", 3},
       {R"(fmt/.*)", R"(.*\.(cpp|cu))", 0},

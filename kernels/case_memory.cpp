@@ -12,7 +12,9 @@ namespace {
 template <class T, class At>
 void fill(const View& view, const At& at) {
   std::vector<T> values(static_cast<size_t>(view.length().n));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = at(i);
+  constexpr auto kPeriod = static_cast<size_t>(CaseMemory::kPeriod);
+  for (size_t i = 0; i < std::min(values.size(), kPeriod); ++i) values[i] = at(i);
+  for (size_t i = kPeriod; i < values.size(); ++i) values[i] = values[i - kPeriod];
   write_from_host<T>(view, values);
 }
 
@@ -25,7 +27,7 @@ View CaseMemory::space(Type type, int64_t length) {
 
 View CaseMemory::numbers(Type type, int64_t length, float scale, float centre) {
   const View view = space(type, length);
-  const auto at = [&, key = buffers_.size()](uint64_t i) { return centre + random_normal(key, i, scale); };
+  const auto at = [&, key = key()](uint64_t i) { return centre + random_normal(key, i, scale); };
   if (type == Type::bf16) {
     fill<bf16>(view, [&](uint64_t i) { return round_to_bf16(at(i)); });
   } else {
@@ -36,7 +38,7 @@ View CaseMemory::numbers(Type type, int64_t length, float scale, float centre) {
 
 View CaseMemory::tokens(int64_t length, int64_t below) {
   const View view = space(Type::i32, length);
-  fill<int32_t>(view, [&, key = buffers_.size()](uint64_t i) {
+  fill<int32_t>(view, [&, key = key()](uint64_t i) {
     return static_cast<int32_t>(random_bits(key, i) % static_cast<uint64_t>(below));
   });
   return view;
@@ -44,8 +46,7 @@ View CaseMemory::tokens(int64_t length, int64_t below) {
 
 View CaseMemory::fixed(int64_t length) {
   const View view = space(Type::i64, length);
-  fill<int64_t>(
-      view, [key = buffers_.size()](uint64_t i) { return static_cast<int64_t>(random_bits(key, i)) >> 8; });
+  fill<int64_t>(view, [key = key()](uint64_t i) { return static_cast<int64_t>(random_bits(key, i)) >> 8; });
   return view;
 }
 
@@ -63,7 +64,7 @@ Bytes CaseMemory::bytes() const {
 
 HashSum CaseMemory::digest() const {
   HashSum sum = hash_sum_;
-  uint64_t index = 0;
+  uint64_t index = rank_ << 40U;
   for (const Buffer& buffer : buffers_) {
     const View view = buffer.all();
     const int64_t each = size_of(view.type()).n;

@@ -22,10 +22,13 @@ inline constexpr CaseSizes kOddSizes{
 inline constexpr CaseSizes kSmallModelSizes{
     .batch = 4, .sequence = 256, .width = 384, .heads = 6, .vocabulary = 256, .parameters = 4 << 20};
 
-// Owns what a call refers to. Values depend only on the order of the requests.
+// Owns what a call refers to. Values depend only on the order of the requests and on the rank that they are
+// for; long runs of them repeat after kPeriod, a prime.
 class CaseMemory {
  public:
-  explicit CaseMemory(Device& device) : device_(device) {}
+  static constexpr int64_t kPeriod = 131'071;
+
+  explicit CaseMemory(Device& device, uint64_t rank = 0) : device_(device), rank_(rank) {}
   CaseMemory(const CaseMemory&) = delete;
   CaseMemory& operator=(const CaseMemory&) = delete;
 
@@ -42,11 +45,15 @@ class CaseMemory {
   // Everything that was asked for, in order.
   std::vector<View> views() const;
   Bytes bytes() const;
-  // Every bit that the call could have written, inputs included. Meaningful when every result was written.
+  // Every bit that the call could have written, inputs included, numbered from the rank's first number on.
+  // Meaningful when every result was written.
   HashSum digest() const;
 
  private:
+  uint64_t key() const { return (rank_ << 32U) + buffers_.size(); }
+
   Device& device_;
+  uint64_t rank_;
   std::deque<Buffer> buffers_;
   ExactSum exact_sum_;
   HashSum hash_sum_;

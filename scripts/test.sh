@@ -156,7 +156,7 @@ beside() {
 # sees what has threads.
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|SumsInFixedPoint|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences'
-long+='|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash'
+long+='|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash|GpuCheck'
 threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator='' emulator_races=''

@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Proves the CUDA backend on a machine with a GPU, which may have no network, and measures it, in 8 minutes with the
+# build: hashes of every kernel and of every stage against the golden ones, memory and races under compute-sanitizer,
+# kernel rates beside ceilings of the same run, throughput and pool of every stage, and NCCL over all GPUs.
+#   gpu_check.sh [--device cuda|emulated] [--build FOLDER] [--out FILE] [--seconds N]
+# --build: an existing build, left as it is; otherwise build-gpu is made. --device emulated: the same way through, at
+# sizes for a GPU that is emulated on this processor; it needs --build with its tests. What cannot run is "not
+# measured", with the reason. Exit 0: nothing failed; 5: there is no such device; otherwise the first failure's code.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+device=cuda build='' out='' budget=480
+
+stop() { # code, one clear line
+  echo "gpu_check.sh: $2" >&2
+  exit "$1"
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device | --build | --out | --seconds) [ $# -gt 1 ] || stop 6 "$1 needs a value" ;;
+    *) stop 6 "'$1' is no option; there are --device, --build, --out and --seconds" ;;
+  esac
+  case $1 in
+    --device) device=$2 ;;
+    --build) build=$2 ;;
+    --out) out=$2 ;;
+    --seconds) budget=$2 ;;
+  esac
+  shift 2
+done
+
+case $device in
+  cuda)
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    [ "$gpus" -gt 0 ] || gpus=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)
+    [ "$gpus" -gt 0 ] || stop 5 "there is no GPU here: nvidia-smi lists none, and there is no /dev/nvidia0"
+    sizes=all rates=cuda_rates scale=()
+    ;;
+  emulated)
+    [ -n "$build" ] || stop 6 "--device emulated needs --build FOLDER, a build with its tests"
+    gpus=1 sizes=odd rates=cuda_rates_emulated scale=(tiny)
+    ;;
+  *) stop 6 "--device $device: there are cuda and emulated" ;;
+esac
+command -v python3 >/dev/null || stop 5 "there is no python3 to write records with"
+
+own_build=${build:-build-gpu}
+out=${out:-$own_build/gpu_check.jsonl}
+logs=$own_build/gpu-check-logs
+mkdir -p "$logs"
+record() { python3 scripts/gpu_record.py "$@"; }
+record begin --out "$out" --device "$device" || exit $?
+
+# Libraries that came with Python's packages.
+LD_LIBRARY_PATH=$(record libraries)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+source scripts/mpi_env.sh
+
+left() { echo $((budget - SECONDS)); }
+
+not_measured() { # NAME REASON
+  record step --out "$out" --name "$1" --verdict 'not measured' --reason "$2"
+}
+
+# step NAME MOST-SECONDS COMMAND…: what it prints is in a log, and what zeroproof records with it. Exit 5 of a command
+# is not measured, in its own words.
+step() {
+  local name=$1 most=$2 log code began=$SECONDS seconds
+  log=$logs/${name//[^A-Za-z0-9]/_}
+  shift 2
+  seconds=$(left)
+  if [ "$seconds" -lt 5 ]; then
+    not_measured "$name" "no time was left of $budget s"
+    return
+  fi
+  [ "$seconds" -lt "$most" ] || seconds=$most
+  rm -f "$log.jsonl"
+  timeout "$seconds" "$@" >"$log.out" 2>"$log.err" </dev/null
+  code=$?
+  record step --out "$out" --name "$name" --exit "$code" --seconds $((SECONDS - began)) --log "$log" --most "$seconds"
+  return "$code"
+}
+
+# What `step NAME` has zeroproof record.
+records_of() { echo "$logs/${1//[^A-Za-z0-9]/_}.jsonl"; }
+
+# ---- The build
+
+has_mpi=OFF
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then has_mpi=ON; fi
+
+make_build() {
+  local generator=(-G "Unix Makefiles") targets capability
+  if command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | tr -d . |
+    sed 's/$/-real/' | paste -sd ';')
+  targets=${capability:-80-real;90-real;100}
+  cmake -S . -B build-gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DZP_TESTS=OFF -DZP_BENCH=OFF \
+    -DZP_GPU_CHECK=ON "-DZP_MPI=$has_mpi" "-DZP_CUDA_TARGETS=$targets" &&
+    cmake --build build-gpu -j "$(nproc)"
+}
+export -f make_build
+export has_mpi
+
+if [ -z "$build" ]; then
+  if ! step build 300 bash -c make_build; then
+    record summary --out "$out"
+    stop 1 "the build failed; its log is $logs/build.out"
+  fi
+fi
+zeroproof=$own_build/zeroproof
+[ -x "$zeroproof" ] || stop 6 "$zeroproof is not there"
+
+# ---- Is there such a device?
+
+verify=("$zeroproof" verify --device "$device")
+name="a device that computes"
+step "$name" 60 "${verify[@]}" --ranks 1 --model synthetic --steps 1 --stages ddp
+code=$?
+if [ "$code" -ne 0 ]; then
+  record summary --out "$out"
+  stop "$code" "$(tail -n 1 "$logs/a_device_that_computes.err")"
+fi
+step devices 30 "$zeroproof" devices --device "$device"
+
+# ---- Bits
+
+golden=results/golden
+step "kernels against golden hashes" 120 "$own_build/kernel_hashes" "$device" "$sizes" "$golden/kernels.txt"
+
+short=()
+[ "$device" = cuda ] || short=(--steps 1 --stages zero2)
+
+help=$("$zeroproof" verify --help)
+if [[ $help == *nccl* ]]; then
+  name="stages, N = 1, nccl"
+  step "$name" 60 "${verify[@]}" --ranks 1 --transport nccl --golden "$golden/tiny-bf16-fp32grad.json" \
+    "${short[@]}" --out "$(records_of "$name")"
+else
+  not_measured "stages, N = 1, nccl" "this zeroproof has no transport nccl"
+fi
+
+# Four ranks share one GPU: NCCL refuses that, MPI and threads do not.
+four=("${verify[@]}" --ranks 4 --transport threads) transport=threads
+if [ "$has_mpi" = ON ] && [ "$device" = cuda ]; then
+  four=(mpirun -n 4 "${verify[@]}" --transport mpi) transport=mpi
+fi
+recipes=(tiny-bf16-fp32grad tiny-bf16 tiny-i64)
+[ "$device" = cuda ] || recipes=(tiny-bf16-fp32grad)
+for recipe in "${recipes[@]}"; do
+  name="stages, N = 4, $transport, $recipe"
+  wire=()
+  [ "$recipe" != tiny-i64 ] || wire=(--wire i64)
+  [ "$recipe" != tiny-bf16 ] || wire=(--recipe bf16)
+  step "$name" 90 "${four[@]}" --golden "$golden/$recipe.json" "${wire[@]}" "${short[@]}" --out "$(records_of "$name")"
+done
+
+if [ "$gpus" -gt 1 ] && [[ $help == *nccl* ]]; then
+  name="stages, N = $gpus, nccl"
+  step "$name" 90 "${verify[@]}" --ranks "$gpus" --transport nccl --model tiny --wire i64 --out "$(records_of "$name")"
+else
+  not_measured "stages, N = all, nccl" "$gpus GPU here, or no transport nccl"
+fi
+
+# ---- Memory and races of kernels
+
+sanitizer=$(command -v compute-sanitizer)
+[ -n "$sanitizer" ] || sanitizer=$(find /usr/local/cuda/ -name compute-sanitizer -type f -print -quit 2>/dev/null)
+for tool in memcheck racecheck; do
+  if [ "$device" != cuda ]; then
+    not_measured "compute-sanitizer $tool" "the device is emulated; its own tests look for the same"
+  elif [ -z "$sanitizer" ]; then
+    not_measured "compute-sanitizer $tool" "there is no compute-sanitizer"
+  else
+    step "compute-sanitizer $tool" 90 "$sanitizer" --tool "$tool" --error-exitcode 86 \
+      "${verify[@]}" --ranks 1 --model tiny --stages zero3 --steps 1 --micro-batches 2 --timeout 80
+  fi
+done
+
+# ---- Rates
+
+step "kernel rates" 120 "$own_build/$rates" "${scale[@]}"
+
+record summary --out "$out"

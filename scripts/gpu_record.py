@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Records of scripts/gpu_check.sh: one JSON object a line in one file, and their summary.
+
+  gpu_record.py begin --out FILE --device NAME        where and when; replaces the file
+  gpu_record.py step --out FILE --name NAME …         what one step came to, with the records that it wrote
+  gpu_record.py summary --out FILE                    a table; exits as the check does
+  gpu_record.py libraries                             folders of NVIDIA's libraries among Python's packages
+"""
+import argparse
+import csv
+import datetime
+import json
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+
+SCHEMA = "zeroproof/gpu_check/1"
+UNAVAILABLE = 5
+TIMED_OUT = 124
+GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
+# Share of its ceiling that a row is wanted to reach, by the ceiling's name.
+WANTED = {"fp32 FMA": ("product", 0.60), "copy": ("kernel", 0.85)}
+
+
+def said(words):
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def append(path, record):
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def load(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def gpus():
+    listed = said(["nvidia-smi", "--query-gpu=" + ",".join(GPU_FIELDS), "--format=csv,noheader"])
+    rows = csv.reader((listed or "").splitlines(), skipinitialspace=True)
+    return [dict(zip(GPU_FIELDS, row)) for row in rows] or None
+
+
+def begin(args):
+    args.out.write_text("", encoding="utf-8")
+    nvcc = said(["nvcc", "--version"]) or said(["/usr/local/cuda/bin/nvcc", "--version"])
+    append(args.out, {
+        "schema": SCHEMA, "step": "begin", "start_time": now(), "device": args.device,
+        "revision": said(["git", "describe", "--always", "--dirty"]), "machine": platform.platform(),
+        "gpus": gpus() if args.device == "cuda" else None, "nvcc": nvcc.splitlines()[-1] if nvcc else None,
+    })  # fmt: skip
+
+
+def text_of(log, suffix):
+    path = pathlib.Path(f"{log}.{suffix}")
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def last_line(text):
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def verdict_of(args, out, err):
+    """Of a command that ended with args.exit."""
+    unsupported = re.search(r"^.*Device not supported.*$", out + err, re.MULTILINE)
+    if unsupported:
+        return "not measured", unsupported.group(0).strip("= ").strip()
+    if args.exit == 0:
+        return "passed", None
+    if args.exit == UNAVAILABLE:
+        return "not measured", last_line(err)
+    if args.exit == TIMED_OUT:
+        return "failed", f"it was not over after {args.most} s"
+    return "failed", last_line(err) or last_line(out)
+
+
+def contents(name, out):
+    """What the step's own text holds that a record keeps."""
+    if name.startswith("kernels against"):
+        lines = (line.partition(": ") for line in out.splitlines())
+        return {"hashes": {kernel: hash_ for kernel, colon, hash_ in lines if colon}}
+    if name == "kernel rates":
+        return {"rows": list(csv.DictReader(out.splitlines(), delimiter="\t"))}
+    return {"text": out.splitlines()} if name == "devices" else {}
+
+
+def step(args):
+    record = {"schema": SCHEMA, "step": args.name}
+    if args.verdict:
+        append(args.out, record | {"verdict": args.verdict, "reason": args.reason})
+        return
+    out, err = text_of(args.log, "out"), text_of(args.log, "err")
+    verdict, reason = verdict_of(args, out, err)
+    append(args.out, record | {"verdict": verdict, "reason": reason, "exit": args.exit, "seconds": args.seconds}
+           | contents(args.name, out))  # fmt: skip
+    for line in text_of(args.log, "jsonl").splitlines():
+        append(args.out, json.loads(line))
+
+
+def rate_lines(rows, emulated):
+    """A row is told against what is wanted of it; one that is wrong has no rate, and an emulated device has none."""
+    for row in rows:
+        if emulated and row["verdict"] == "measured":
+            continue
+        if row["verdict"] != "measured":
+            yield f"{row['name']}: {row['verdict']}"
+            continue
+        rate = f"{row['name']}: {float(row['rate']):.0f} {row['unit']}"
+        kind, wanted = WANTED.get(row["ceiling"], (None, None))
+        if row["kind"] == "ceiling":
+            yield rate
+        elif row["kind"] == kind or row["kind"] == "kernel":
+            goal = f", wanted {wanted:.2f}" if row["kind"] == kind else ""
+            yield f"{rate}, {float(row['share']):.2f} of {row['ceiling']}{goal}"
+
+
+def summary(args):
+    records = load(args.out)
+    steps = [record for record in records if record["schema"] == SCHEMA and "verdict" in record]
+    width = max((len(record["step"]) for record in steps), default=0)
+    for record in steps:
+        seconds = f"{record['seconds']:4d} s" if "seconds" in record else "      "
+        print(f"{record['verdict']:12}  {seconds}  {record['step']:{width}}  {record['reason'] or ''}".rstrip())
+    for record in records:
+        if record["schema"] == "zeroproof/stage/1" and record["tokens_per_s"] is not None:
+            pool = (record["device_memory"] or {}).get("pool_used_most_bytes")
+            pool = "not measured" if pool is None else f"{pool / (1 << 20):.2f} MiB"
+            config = record["config"]
+            print(f"{record['stage']}, {config['model']}, {config['ranks']} ranks, {config['transport']}, "
+                  f"{config['device']}: {record['tokens_per_s']:.0f} tokens/s, pool {pool}, hash {record['hash']}")
+        for line in rate_lines(record.get("rows", []), records[0]["device"] == "emulated"):
+            print(line)
+    failed = [record for record in steps if record["verdict"] == "failed"]
+    counts = {verdict: sum(record["verdict"] == verdict for record in steps)
+              for verdict in ("passed", "failed", "not measured")}  # fmt: skip
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + f"; records: {args.out}")
+    sys.exit(failed[0]["exit"] if failed else 0 if counts["passed"] else UNAVAILABLE)
+
+
+def libraries(_):
+    found = []
+    for place in sys.path:
+        found += sorted(str(path) for path in pathlib.Path(place).glob("nvidia/*/lib") if path.is_dir())
+    print(":".join(found))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for function in (begin, step, summary, libraries):
+        command = commands.add_parser(function.__name__)
+        command.set_defaults(run=function)
+        if function is not libraries:
+            command.add_argument("--out", type=pathlib.Path, required=True)
+        if function is begin:
+            command.add_argument("--device", required=True)
+        if function is step:
+            command.add_argument("--name", required=True)
+            command.add_argument("--verdict", help="where nothing was run")
+            command.add_argument("--reason")
+            command.add_argument("--exit", type=int)
+            command.add_argument("--seconds", type=int)
+            command.add_argument("--most", type=int, help="seconds that it was given")
+            command.add_argument("--log", help="files of what it wrote, less .out, .err and .jsonl")
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
