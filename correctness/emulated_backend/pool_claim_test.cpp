@@ -99,7 +99,7 @@ std::string said(const mutants::Outcome& outcome) {
   return outcome.error ? outcome.error->what() : outcome.evidence(Claim::memory);
 }
 
-TEST(Pool, HoldsWhatTheLedgersBuffersTake) {
+TEST(PoolClaim, HoldsWhatTheLedgersBuffersTake) {
   const mutants::Outcome outcome = outcome_of(Wrong::nothing, "zero2");
   ASSERT_TRUE(outcome.result && outcome.result->proved()) << said(outcome);
   ASSERT_TRUE(outcome.result->device);
@@ -111,7 +111,7 @@ TEST(Pool, HoldsWhatTheLedgersBuffersTake) {
   EXPECT_FALSE(device.context) << "two ranks share the device";
 }
 
-TEST(Pool, RefutesMemoryTakenBesideTheLedger) {
+TEST(PoolClaim, RefutesMemoryTakenBesideTheLedger) {
   const mutants::Outcome outcome = outcome_of(Wrong::takes_beside, "zero2");
   EXPECT_EQ(outcome.refuted(), std::set<Claim>{Claim::memory}) << said(outcome);
   EXPECT_NE(said(outcome).find("most in the step: the device's pool: got "), std::string::npos)
@@ -119,7 +119,7 @@ TEST(Pool, RefutesMemoryTakenBesideTheLedger) {
   EXPECT_NE(said(outcome).find("difference +512 B"), std::string::npos) << said(outcome);
 }
 
-TEST(Pool, RefutesMemoryThatIsNeverGivenBack) {
+TEST(PoolClaim, RefutesMemoryThatIsNeverGivenBack) {
   const mutants::Outcome outcome = outcome_of(Wrong::keeps_what_is_given_back, "zero2");
   EXPECT_EQ(outcome.refuted(), std::set<Claim>{Claim::memory}) << said(outcome);
   EXPECT_NE(said(outcome).find("after the step: the device's pool: got "), std::string::npos)
