@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr unsigned kMostLinks = 18;  // of any GPU that the library knows of
-using Handle = void*;
+using Gpu = void*;
 
 // The result of a call; not success where the library has no such function.
 template <class... P>
@@ -34,7 +34,7 @@ Nvml::~Nvml() {
 
 NvmlFacts Nvml::facts_of(const std::string& pci) const {
   NvmlFacts facts;
-  Handle gpu = nullptr;
+  Gpu gpu = nullptr;
   if (library_ == nullptr ||
       call(library_, "nvmlDeviceGetHandleByPciBusId_v2", pci.c_str(), &gpu) != kSuccess)
     return facts;
