@@ -32,13 +32,13 @@ configure() { # VARIANT COMPILER FLAGS CMAKE-ARGUMENTS…
 
 build() {
   local variant=$1
-  rm -f "$folder/$variant/portable_hash" # nothing is compared with an earlier build
+  rm -f "$folder/$variant"/{portable_hash,contracted_kernels,contracted_rest} # nothing is compared with an earlier build
   case $variant in
     gcc-O1)
       configure "$variant" g++ -O1 -DZP_CONTROLS=ON
       jobs=$(nproc) # nothing else can be done meanwhile
       ;;
-    gcc-O3) configure "$variant" g++ "" -DCMAKE_BUILD_TYPE=Release ;; # as the product, whose kernels ccache may hold
+    gcc-O3) configure "$variant" g++ "" -DCMAKE_BUILD_TYPE=Release -DZP_CONTRACTED=ON ;; # -O1 contracts nothing
     clang-O3) configure "$variant" clang++ -O3 ;;
     blocks) configure "$variant" g++ -O1 -DZP_PANEL_ROWS=48 -DZP_PANEL_COLUMNS=96 ;;
     aarch64)
@@ -46,9 +46,6 @@ build() {
       configure "$variant" aarch64-linux-gnu-g++ -O2 -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
         -DCMAKE_EXE_LINKER_FLAGS=-static
       ;;
-    # Wrong on purpose; with -O1, g++ contracts nothing.
-    contracted-kernels) configure "$variant" g++ "" -DCMAKE_BUILD_TYPE=Release "-DZP_KERNEL_OPTIONS=-mfma;-ffp-contract=fast" ;;
-    contracted-rest) configure "$variant" g++ "" -DCMAKE_BUILD_TYPE=Release "-DZP_OTHER_OPTIONS=-mfma;-ffp-contract=fast" ;;
     *)
       echo "no variant is called $variant" >&2
       exit 6
@@ -57,13 +54,14 @@ build() {
   cmake --build "$folder/$variant" -j "${jobs:-1}"
 }
 
-# hashes VARIANT OPTIONS…: what the variant's program prints.
+# hashes VARIANT OPTIONS…: what the variant's program prints; hashes VARIANT/PROGRAM OPTIONS…: what another of its does.
 hashes() {
-  local variant=$1 emulator=()
+  local variant=${1%%/*} program=$folder/$1 emulator=()
+  [ "$variant" != "$1" ] || program+=/portable_hash
   shift
-  [ -x "$folder/$variant/portable_hash" ] || skip "$variant was not built"
+  [ -x "$program" ] || skip "$variant was not built"
   [ "$variant" != aarch64 ] || emulator=(qemu-aarch64)
-  "${emulator[@]}" "$folder/$variant/portable_hash" "$@"
+  "${emulator[@]}" "$program" "$@"
 }
 
 same() {
@@ -171,7 +169,7 @@ refused_contracted_kernels() {
   local isa
   for isa in "$@"; do
     [ "$isa" = portable ] || hashes gcc-O3 --isa "$isa" >/dev/null || continue  # not on this processor
-    refuses "kernels: the compiler fused" hashes contracted-kernels --isa "$isa" || return 1
+    refuses "kernels: the compiler fused" hashes gcc-O3/contracted_kernels --isa "$isa" || return 1
   done
 }
 
@@ -180,7 +178,7 @@ refused() {
   shift
   case $control in
     contracted-kernels) refused_contracted_kernels portable avx2 avx512 ;;
-    contracted-rest) refuses "the compiler fused a product and a sum" hashes contracted-rest --isa portable ;;
+    contracted-rest) refuses "the compiler fused a product and a sum" hashes gcc-O3/contracted_rest --isa portable ;;
     fast-math-gcc) refused_fast_math g++ ;;
     fast-math-clang) refused_fast_math clang++ ;;
     beside-fast-math) refused_beside_fast_math ;;
