@@ -292,8 +292,8 @@ int launched_world();
 std::string mpi_version();
 
 // Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every
-// rank. With a code other than pass it waits at most a few seconds for ranks that do not come; `unsaid` is then
-// written to standard error, since whoever was to say it may be one of them.
+// rank. With a code other than pass it waits at most a few seconds for ranks that do not come; `unsaid` is
+// then written to standard error, since whoever was to say it may be one of them.
 [[noreturn]] void end_processes(Exit code, const std::string& unsaid = "");
 
 }  // namespace zp
