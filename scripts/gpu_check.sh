@@ -182,4 +182,25 @@ done
 
 step "kernel rates" 120 "$own_build/$rates" "${scale[@]}"
 
+# ---- Throughput and pool of every stage
+
+rounds=(--ranks 1 --warm-up 1 --steps 3 --rounds 3)
+small=(--model small --micro-batches 8 --micro-batch-size 4 --seq 256)
+gpt2=(--model gpt2 --micro-batches 2 --micro-batch-size 4)
+if [ "$device" = emulated ]; then
+  rounds=(--ranks 1 --warm-up 1 --steps 1 --rounds 1 --stages zero2)
+  small=(--model "layers=1,width=8,heads=2,positions=8,vocabulary=16" --micro-batches 1)
+  gpt2=("${small[@]}")
+fi
+if "$zeroproof" bench --help >/dev/null 2>&1; then
+  name="throughput, ordered math"
+  step "$name" 90 "$zeroproof" bench --device "$device" --math ordered "${rounds[@]}" "${small[@]}" \
+    --out "$(records_of "$name")"
+  name="throughput, vendor math"
+  step "$name" 90 "$zeroproof" bench --device "$device" --math vendor "${rounds[@]}" "${gpt2[@]}" \
+    --out "$(records_of "$name")"
+else
+  not_measured "throughput" "this zeroproof has no command bench"
+fi
+
 record summary --out "$out"

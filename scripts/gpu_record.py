@@ -17,11 +17,13 @@ import subprocess
 import sys
 
 SCHEMA = "zeroproof/gpu_check/1"
+STAGES = ("zeroproof/stage/1", "zeroproof/bench-stage/1")
 UNAVAILABLE = 5
 TIMED_OUT = 124
 GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
 # Share of its ceiling that a row is wanted to reach, by the ceiling's name.
 WANTED = {"fp32 FMA": ("product", 0.60), "copy": ("kernel", 0.85)}
+WANTED_OF_TENSOR_CORES = 0.50  # of the products in a step of vendor arithmetic
 
 
 def said(words):
@@ -125,6 +127,22 @@ def rate_lines(rows, emulated):
             yield f"{rate}, {float(row['share']):.2f} of {row['ceiling']}{goal}"
 
 
+def stage_line(record, tensor_rate):
+    """Throughput, pool and hash of one stage; of vendor products, how much of the tensor cores' rate a step is."""
+    config = record["config"]
+    pool = (record["device_memory"] or {}).get("pool_used_most_bytes")
+    pool = "not measured" if pool is None else f"{pool / (1 << 20):.2f} MiB"
+    line = (f"{record['stage']}, {config['model']}, {config['ranks']} ranks, {config['transport']}, "
+            f"{config['device']}, {config.get('math', 'ordered')} math: {record['tokens_per_s']:.0f} tokens/s, "
+            f"pool {pool}, hash {record['hash']}")  # fmt: skip
+    if config.get("math") != "vendor" or tensor_rate is None:
+        return line
+    # Products of matrices alone, forward once and backward twice: 12 width² a layer and the head, a token.
+    of_token = 6 * (12 * config["layers"] * config["width"] ** 2 + config["width"] * config["vocabulary"])
+    share = of_token * record["tokens_per_s"] / config["ranks"] / (tensor_rate * 1e9)
+    return f"{line}, {share:.2f} of bf16 tensor cores, wanted {WANTED_OF_TENSOR_CORES:.2f}"
+
+
 def summary(args):
     records = load(args.out)
     steps = [record for record in records if record["schema"] == SCHEMA and "verdict" in record]
@@ -132,13 +150,11 @@ def summary(args):
     for record in steps:
         seconds = f"{record['seconds']:4d} s" if "seconds" in record else "      "
         print(f"{record['verdict']:12}  {seconds}  {record['step']:{width}}  {record['reason'] or ''}".rstrip())
+    tensor_rate = next((float(row["rate"]) for record in records for row in record.get("rows", [])
+                        if row["name"] == "bf16 tensor cores" and row["rate"]), None)  # fmt: skip
     for record in records:
-        if record["schema"] == "zeroproof/stage/1" and record["tokens_per_s"] is not None:
-            pool = (record["device_memory"] or {}).get("pool_used_most_bytes")
-            pool = "not measured" if pool is None else f"{pool / (1 << 20):.2f} MiB"
-            config = record["config"]
-            print(f"{record['stage']}, {config['model']}, {config['ranks']} ranks, {config['transport']}, "
-                  f"{config['device']}: {record['tokens_per_s']:.0f} tokens/s, pool {pool}, hash {record['hash']}")
+        if record["schema"] in STAGES and record["tokens_per_s"] is not None:
+            print(stage_line(record, tensor_rate))
         for line in rate_lines(record.get("rows", []), records[0]["device"] == "emulated"):
             print(line)
     failed = [record for record in steps if record["verdict"] == "failed"]
