@@ -13,6 +13,17 @@ string(SHA256 ZP_PASSED "${ZP_PASSED}")
 string(SUBSTRING ${ZP_PASSED} 0 16 ZP_PASSED)
 set(ZP_BUILD "ZP_BUILD=\"${PROJECT_VERSION} ${ZP_PASSED}\"")
 
+# Vendor arithmetic is compiled against cuBLASLt's header; the library is opened by who runs. ZP_VENDOR_SOURCES: the
+# table of kernels that calls it, or says that there is none.
+find_path(ZP_CUBLASLT_INCLUDE cublasLt.h HINTS $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES include
+          DOC "cuBLASLt's header, for vendor arithmetic")
+if(ZP_CUBLASLT_INCLUDE)
+  set(ZP_VENDOR_SOURCES ${PROJECT_SOURCE_DIR}/kernels/cuda/vendor_table.cpp)
+else()
+  message(STATUS "Vendor arithmetic: not built, cublasLt.h was not found")
+  set(ZP_VENDOR_SOURCES ${PROJECT_SOURCE_DIR}/kernels/cuda/vendor_absent.cpp)
+endif()
+
 # zp_backend(name): libzeroproof_<name>.so beside the executable, which opens it when ranks are to compute on that device
 # (harness/trainer/backend.hpp). The caller adds CUDA's runtime and the kernels, real or emulated. All of it is compiled
 # once more, as position-independent code of which two functions are seen from outside.
@@ -25,7 +36,7 @@ function(zp_backend name)
     ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp ${harness}/device/cuda_pool.cpp
     ${harness}/layout/layout.cpp ${harness}/transport/staged.cpp ${harness}/trainer/cuda_backend.cpp
     ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
-    ${kernels}/cuda/cuda_table.cpp)
+    ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
   target_link_libraries(${target} PRIVATE zp_flags fmt::fmt)
   set_target_properties(${target} PROPERTIES

@@ -94,6 +94,54 @@ TEST_P(EveryStage, NamesRankAndPlaceOfALie) {
   EXPECT_NE(verdict.evidence.front().find("micro-batch " + std::to_string(number) + ":"), std::string::npos);
 }
 
+// What only somebody who looks while a step runs can know is left out.
+void look_away(std::vector<StepEvidence>& ranks, Inspection looked) {
+  for (StepEvidence& step : ranks) {
+    step.used.clear();
+    step.grads.clear();
+    std::ranges::fill(step.micro_batch_grads, HashSum{});
+    std::erase_if(step.replica, [](const TensorHash& hash) { return hash.kind == HashKind::grad; });
+    if (looked == Inspection::after_step) continue;
+    step.state.clear();
+    step.replica.clear();
+  }
+}
+
+TEST_P(EveryStage, IsProvedByNoLessThanWhatWasToBeLookedAt) {
+  for (const Inspection looked : {Inspection::after_step, Inspection::meters_only}) {
+    MadeRun run(GetParam(), 4, 2, Algorithm::direct);
+    look_away(run.ranks, looked);
+    EXPECT_TRUE(judge_bits(run.facts, run.reference, run.ranks, looked).holds());
+    EXPECT_EQ(judge(Claim::bits, run).finding, Finding::refuted) << "was to be looked at in full";
+    for (const Claim claim : {Claim::bytes, Claim::memory, Claim::work})
+      EXPECT_TRUE(judge(claim, run).holds()) << name_of(claim);
+  }
+  MadeRun run(GetParam(), 4, 2, Algorithm::direct);
+  look_away(run.ranks, Inspection::meters_only);
+  EXPECT_EQ(judge_bits(run.facts, run.reference, run.ranks, Inspection::after_step).finding,
+            Finding::refuted);
+}
+
+TEST_P(EveryStage, IsRefutedByWhatWasLookedAt) {
+  const auto refuted = [](Inspection looked, const auto& lie) {
+    MadeRun run(GetParam(), 4, 2, Algorithm::direct);
+    look_away(run.ranks, looked);
+    lie(run.ranks[2]);
+    return judge_bits(run.facts, run.reference, run.ranks, looked).finding == Finding::refuted;
+  };
+  for (const Inspection looked : {Inspection::after_step, Inspection::meters_only}) {
+    EXPECT_TRUE(refuted(looked, [](StepEvidence& step) { step.loss_bits += 1; }));
+    EXPECT_TRUE(refuted(looked, [](StepEvidence& step) { step.norm_bits += 1; }));
+  }
+  for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
+    EXPECT_TRUE(refuted(Inspection::after_step,
+                        [kind](StepEvidence& step) { flip(of_kind(step.state, kind).hash); }));
+  }
+  EXPECT_TRUE(refuted(Inspection::after_step, [](StepEvidence& step) {
+    step.padding.push_back({.kind = HashKind::m, .unit = 1, .elements = {3}});
+  }));
+}
+
 // first.weight (217 elements) lies on places 0 to 3 in slices of 64, second.bias just fills one of 192;
 // third.bias is shorter than any slice.
 TEST_P(EveryStage, NamesTheRanksThatMayHaveSummedWrongly) {

@@ -40,6 +40,50 @@ TEST_F(Executable, ProvesEveryStageAtFewerEmulatedRanksWithTheHashOfTheHost) {
   }
 }
 
+#if ZP_CUBLASLT
+constexpr const char* kSmall =
+    " --model layers=1,width=16,heads=2,positions=8,vocabulary=40 --micro-batches 2";
+
+// A vendor's bits are its own: proved against a reference that computed with the same library, and other bits
+// than ours.
+TEST_F(Executable, ProvesVendorArithmeticAgainstItsOwnReference) {
+  const std::string options = std::string(" --device emulated --ranks 2 --steps 1") + kSmall;
+  const Outcome ordered = shell("ZP verify" + options);
+  const Outcome vendor = shell("ZP verify --math vendor" + options + " --out " + file("run.jsonl"));
+  EXPECT_EQ(ordered.code, 0) << ordered.err;
+  EXPECT_EQ(vendor.code, 0) << vendor.err << vendor.out;
+  EXPECT_NE(vendor.out.find("24 claims proved, 0 refuted"), std::string::npos) << vendor.out;
+  EXPECT_NE(vendor.out.find("  one for all"), std::string::npos) << vendor.out;
+  EXPECT_NE(hashes(vendor.out), hashes(ordered.out));
+  EXPECT_NE(vendor.out.find("vendor math\n"), std::string::npos) << vendor.out;
+  EXPECT_NE(vendor.out.find("\nvendor: cuBLASLt "), std::string::npos) << vendor.out;
+  const std::string records = text_of(file("run.jsonl"));
+  EXPECT_NE(records.find(R"("grade":"vendor: cuBLASLt )"), std::string::npos) << records;
+  EXPECT_NE(records.find(R"( bf16: algorithm 1, tile )"), std::string::npos) << records;
+}
+
+TEST_F(Executable, TimesVendorArithmeticOfEveryRecipeOnRanksThatAreProcesses) {
+  for (const char* recipe : {"fp32", "bf16"}) {
+    EXPECT_EQ(launch(2, std::string("bench -w 1 -n 1 --rounds 1 --device emulated --math vendor "
+                                    "--stages zero2 --overwrite --out ") +
+                            file("rates.jsonl") + kSmall + " --recipe " + recipe),
+              (std::vector<int>{0, 0}))
+        << text_of(file("err.0"));
+    const std::string records = text_of(file("rates.jsonl"));
+    EXPECT_NE(records.find(R"("proved":true)"), std::string::npos) << records;
+    EXPECT_NE(records.find(R"("overlap":null)"), std::string::npos) << "streams wait, not the thread";
+  }
+}
+
+TEST_F(Executable, RefutesAFaultInVendorArithmetic) {
+  const Outcome bad = shell(
+      std::string("ZP verify --device emulated --math vendor --ranks 2 --steps 1 --stages zero1 --inject ") +
+      "flip-gradient" + kSmall);
+  EXPECT_EQ(bad.code, 7) << bad.out << bad.err;
+  EXPECT_NE(bad.out.find("ulps apart; 1 of "), std::string::npos) << "the reference is replayed: " << bad.out;
+}
+#endif
+
 TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {
   EXPECT_EQ(launch(2,
                    "verify --device emulated --model tiny --steps 1 --stages zero3 --overlap on --prefetch 1 "

@@ -11,6 +11,7 @@
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 #include "kernels/cuda/cuda_table.hpp"
+#include "kernels/cuda/vendor_table.hpp"
 
 namespace zp {
 namespace {
@@ -88,6 +89,20 @@ struct Bench {
   void read(kernels::Table& on, const Buffer& from, const Buffer& to) {
     on.run(kernels::GeluForward{.x = from.all(), .y = to.all()});
   }
+  std::unique_ptr<kernels::Table> product_on_b() {
+    const cudaStream_t stream = own_b->handle();
+    return kernels::make_ordered_table(
+        kernels::make_vendor_table(kernels::make_cuda_table(*device, {.stream = stream}), *device,
+                                   {.stream = stream, .operands = Type::f32}),
+        b());
+  }
+  // The first elements of y become a product of those of x.
+  void multiply(kernels::Table& product) const {
+    constexpr int64_t kSide = 20;
+    const Range square{{0}, {kSide * kSide}};
+    product.run(kernels::Gemm{
+        .a = x.part(square), .b = x.part(square), .c = y.part(square), .m = kSide, .n = kSide, .k = kSide});
+  }
   void finish() {
     own_a->finish();
     own_b->finish();
@@ -113,6 +128,27 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          bench.finish();
          bench.read(*bench.on_b, bench.x, bench.y);
          bench.write(*bench.on_a, bench.x);
+       }},
+      // What waits, or is waited for, is a product by the vendor's library.
+      {"product_after_write",
+       [](Bench& bench) {
+         const auto product = bench.product_on_b();
+         bench.write(*bench.on_a, bench.x);
+         bench.multiply(*product);
+       }},
+      {"write_after_product",
+       [](Bench& bench) {
+         const auto product = bench.product_on_b();
+         bench.write(*bench.on_a, bench.x);
+         bench.finish();
+         bench.multiply(*product);
+         bench.write(*bench.on_a, bench.x);
+       }},
+      {"read_of_product",
+       [](Bench& bench) {
+         const auto product = bench.product_on_b();
+         bench.multiply(*product);
+         std::printf("%g\n", static_cast<double>(HostView<float>(bench.y.all())[0]));
        }},
       {"write_after_write",
        [](Bench& bench) {

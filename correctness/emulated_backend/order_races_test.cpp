@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace zp {
 namespace {
@@ -37,9 +38,18 @@ TEST_P(Wait, IsNeeded) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Of, Wait,
-                         testing::Values("read_after_write", "write_after_read", "write_after_write",
-                                         "host_read", "host_write", "drop", "send", "receive"),
+std::vector<const char*> uses() {
+  std::vector<const char*> list{
+      "read_after_write", "write_after_read", "write_after_write", "host_read", "host_write", "drop", "send",
+      "receive"};
+#if ZP_CUBLASLT
+  for (const char* use : {"product_after_write", "write_after_product", "read_of_product"})
+    list.push_back(use);
+#endif
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Wait, testing::ValuesIn(uses()),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

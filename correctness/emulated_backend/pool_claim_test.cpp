@@ -60,6 +60,7 @@ class WrongEngine final : public Engine {
   void finish() override { inner_->finish(); }
   std::optional<DeviceMemory> memory() override { return inner_->memory(); }
   void begin_peak() override { inner_->begin_peak(); }
+  std::vector<std::string> choices() const override { return inner_->choices(); }
 
  private:
   std::unique_ptr<Engine> inner_;
@@ -77,6 +78,7 @@ class WrongBackend final : public Backend {
     return std::make_unique<WrongEngine>(inner_.make_engine(local_rank, fill), wrong_);
   }
   Bytes workspace(const KernelNeeds& needs) const override { return inner_.workspace(needs); }
+  std::string vendor() const override { return inner_.vendor(); }
 
  private:
   Wrong wrong_;

@@ -89,7 +89,7 @@ TEST(Record, HoldsNoRateOfARefutedStageButItsEvidence) {
   EXPECT_TRUE(has(line, R"("tokens_per_s":null)")) << line;
   EXPECT_TRUE(has(line, R"("proved":false)"));
   EXPECT_TRUE(has(
-      line, R"("bits":{"verdict":"refuted","holds":false,"evidence":["step 1: block.0.qkv.weight[17]"]})"));
+      line, R"("bits":{"verdict":"refuted","holds":false,"evidence":["step 1: block.0.qkv.weight[17]"],)"));
   EXPECT_TRUE(has(line, R"("step_times_s":[0.5,0.25,0.125])")) << "raw samples are kept";
   EXPECT_TRUE(has(line, R"("checked_step_times_s":[1.0,0.5,0.25])"));
 }
@@ -104,6 +104,57 @@ TEST(Record, SaysNullForWhatWasNotMeasured) {
   EXPECT_TRUE(has(line, R"("injected":null)"));
   run.settings.injected = "bitflip";
   EXPECT_TRUE(has(Record(run, run.stages[0]).line(), R"("injected":"bitflip")"));
+}
+
+TEST(BenchRecord, HoldsRatesOfTheMedianSampleAndTheOutermostAndEverySample) {
+  const BenchResult bench = sample_bench();
+  const std::string line = Record(bench, bench.run.stages[0]).line();
+  EXPECT_TRUE(line.starts_with(R"({"schema":"zeroproof/bench-stage/1",)")) << line;
+  EXPECT_TRUE(has(line, R"("rounds":2,"warm_up_steps":2,"timed_steps":2,)")) << line;
+  // 2048 tokens in 0.5, 0.25, 0.125 and 0.0625 s
+  EXPECT_TRUE(has(line, R"("tokens_per_s":10922.666666666666,"tokens_per_s_least":4096.0,)"
+                        R"("tokens_per_s_most":32768.0,"step_time_s":0.1875,)"))
+      << line;
+  EXPECT_TRUE(has(line, R"("exposed_s":0.09375,"overlap":0.75,)")) << line;
+  EXPECT_TRUE(has(
+      line, R"("samples":[{"round":0,"step":2,"time_s":0.5,"exposed_s":0.25,"hidden_s":0.75},{"round":0,)"))
+      << line;
+}
+
+TEST(BenchRecord, HoldsNoRateOfARefutedStageButItsSamples) {
+  BenchResult bench = sample_bench();
+  refute(bench.run.stages[1], Claim::work, "step 3: adamw: expected 4, counted 5");
+  const std::string line = Record(bench, bench.run.stages[1]).line();
+  EXPECT_TRUE(has(line, R"("tokens_per_s":null,"tokens_per_s_least":null,"tokens_per_s_most":null,)"
+                        R"("step_time_s":null,"exposed_s":null,"overlap":null,)"))
+      << line;
+  EXPECT_TRUE(has(line, R"("time_s":0.0625)")) << line;
+  EXPECT_TRUE(has(line, R"("hash":null)")) << line;
+  bench.run.stages[0].verdicts[2] = Verdict{};
+  EXPECT_THROW(Record(bench, bench.run.stages[0]), Error);
+}
+
+TEST(BenchRecord, SaysNullWhereTransfersHaveNoClock) {
+  BenchResult bench = sample_bench();
+  bench.run.stages[0].samples[3].transfers_timed = false;
+  const std::string line = Record(bench, bench.run.stages[0]).line();
+  EXPECT_TRUE(has(line, R"("exposed_s":null,"overlap":null,)")) << line;
+  EXPECT_TRUE(has(line, R"("time_s":0.0625,"exposed_s":null,"hidden_s":null})")) << line;
+  EXPECT_FALSE(has(line, R"("tokens_per_s":null)"));
+}
+
+TEST(Record, NamesTheGradeOfItsBitsAndWhoMadeTheProducts) {
+  RunResult run = sample_run();
+  run.settings.grade = "ordered";
+  EXPECT_TRUE(has(Record(run, run.stages[0]).line(), R"("evidence":[],"grade":"ordered"})"));
+  EXPECT_TRUE(has(Record(run, run.stages[0]).line(), R"("products":null)"));
+  run.settings.math = "vendor";
+  run.settings.grade = "vendor: cuBLASLt 13.1.0 on a device";
+  run.stages[0].choices = {"64 x 48 x 32 NN bf16: algorithm 1"};
+  const std::string line = Record(run, run.stages[0]).line();
+  EXPECT_TRUE(has(line, R"("grade":"vendor: cuBLASLt 13.1.0 on a device")")) << line;
+  EXPECT_TRUE(has(line, R"("math":"vendor")")) << line;
+  EXPECT_TRUE(has(line, R"("products":["64 x 48 x 32 NN bf16: algorithm 1"])")) << line;
 }
 
 TEST(Record, SaysWhatCrossedOnlyWhereThereAreNodes) {

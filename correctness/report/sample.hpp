@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "harness/report/result.hpp"
+#include "harness/report/bench.hpp"
 
 namespace zp {
 
@@ -27,6 +27,14 @@ inline StageResult sample_stage(const std::string& name) {
   stage.sent_by_purpose = {{Purpose::gather_params, {11}}};
   stage.predicted_by_purpose = {{Purpose::gather_params, {11}}};
   stage.losses = {5.5, 5.25, 5.125};
+  for (int i = 0; i < 4; ++i) {
+    stage.samples.push_back({.round = i / 2,
+                             .step = 2 + i % 2,
+                             .time_s = 0.5 / (1 << i),
+                             .transfers_timed = true,
+                             .exposed_s = 0.25 / (1 << i),
+                             .hidden_s = 0.75 / (1 << i)});
+  }
   return stage;
 }
 
@@ -67,6 +75,8 @@ inline DeviceEvidence sample_device() {
           .library = std::nullopt,
           .rest = Bytes{7 << 19}};
 }
+
+inline BenchResult sample_bench() { return {.run = sample_run(), .rounds = 2, .warm_up = 2, .timed = 2}; }
 
 inline void refute(StageResult& stage, Claim claim, const std::string& evidence) {
   Verdict& verdict = stage.verdicts.at(static_cast<size_t>(claim));

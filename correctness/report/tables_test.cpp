@@ -174,10 +174,71 @@ TEST(VerdictTable, StaysWithinAHundredColumns) {
   }
 }
 
-TEST(Median, IsTheMiddleSampleOrTheMeanOfTheMiddleTwo) {
-  EXPECT_EQ(median({}), 0.0);
-  EXPECT_EQ(median({3, 1, 2}), 2.0);
-  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+std::vector<std::string> cells_of(const std::string& row) {
+  std::istringstream stream(row);
+  std::vector<std::string> cells;
+  for (std::string cell; stream >> cell;) cells.push_back(cell);
+  return cells;
+}
+
+TEST(BenchTable, ShowsRatesMemoryBytesAndTransfersBesideTheVerdict) {
+  const std::string text = bench_table(sample_bench());
+  EXPECT_EQ(cells_of(line_starting(text, "zero1-allreduce")),
+            (std::vector<std::string>{"zero1-allreduce", "proved", "10923", "4096", "32768", "187.5", "3.00",
+                                      "1.235", "93.8", "0.75"}))
+      << text;
+  EXPECT_TRUE(has(text, "2 rounds, each of 2 steps to warm up and 2 timed; steps of 8 micro-batches"))
+      << text;
+  EXPECT_TRUE(has(text, "24 claims proved, 0 refuted; exit 0")) << text;
+  EXPECT_FALSE(has(text, "INVALID"));
+}
+
+TEST(BenchTable, ShowsInvalidInsteadOfARefutedStagesRates) {
+  BenchResult bench = sample_bench();
+  refute(bench.run.stages[3], Claim::bytes, "step 3, rank 1: expected 10, sent 20");
+  bench.run.stages[0].verdicts[1].finding = Finding::not_measured;
+  bench.run.stages[0].sent_measured = false;
+  for (StepSample& sample : bench.run.stages[4].samples) sample.transfers_timed = false;
+  const std::string text = bench_table(bench);
+  EXPECT_EQ(cells_of(line_starting(text, "zero2")),
+            (std::vector<std::string>{"zero2", "bytes", "REFUTED", "INVALID", "INVALID", "INVALID", "INVALID",
+                                      "3.00", "1.235", "INVALID", "INVALID"}))
+      << text;
+  EXPECT_TRUE(has(text, "zero2: bytes REFUTED\n  step 3, rank 1")) << text;
+  EXPECT_EQ(cells_of(line_starting(text, "ddp")),
+            (std::vector<std::string>{"ddp", "bytes", "n/m", "10923", "4096", "32768", "187.5", "3.00", "n/m",
+                                      "93.8", "0.75"}))
+      << text;
+  EXPECT_EQ(cells_of(line_starting(text, "zero3")).back(), "n/m") << text;
+}
+
+TEST(BenchTable, StaysWithinAHundredColumns) {
+  BenchResult bench = sample_bench();
+  for (StageResult& stage : bench.run.stages) {
+    refute(stage, Claim::memory, "much");
+    stage.peak = {int64_t{1} << 40};
+    stage.sent_per_step = {int64_t{1} << 40};
+  }
+  EXPECT_LE(widest(bench_table(bench)), kTextWidth) << bench_table(bench);
+  bench = sample_bench();
+  for (StageResult& stage : bench.run.stages) {
+    stage.tokens_per_step = 100'000'000;
+    stage.peak = {int64_t{1} << 40};
+    stage.sent_per_step = {int64_t{1} << 40};
+    for (StepSample& sample : stage.samples) sample.exposed_s = 1000;
+  }
+  EXPECT_LE(widest(bench_table(bench)), kTextWidth) << bench_table(bench);
+}
+
+TEST(VerdictTable, SaysWhoseArithmeticItIs) {
+  RunResult run = sample_run();
+  EXPECT_TRUE(has(verdict_table(run), "halving, ordered math\n")) << verdict_table(run);
+  run.settings.math = "vendor";
+  run.settings.vendor = "cuBLASLt 13.1.0 on a device";
+  const std::string text = verdict_table(run);
+  EXPECT_TRUE(has(text, "vendor math\n")) << text;
+  EXPECT_TRUE(has(text, "vendor: cuBLASLt 13.1.0 on a device; bits are claimed of this library and device"))
+      << text;
 }
 
 TEST(Text, BreaksAtSpacesAndCutsWordsThatFitNoLine) {

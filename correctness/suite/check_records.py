@@ -4,7 +4,9 @@ every documented field is written. Prints one line per contradiction; exits 1 wh
 
 usage: check_records.py SCHEMA.md FILE.jsonl"""
 import json
+import math
 import re
+import statistics
 import sys
 
 
@@ -21,6 +23,29 @@ def top_rows(schema_text, name):
 
 def no_constant(text):
     raise ValueError(f"{text} is not JSON")
+
+
+def against_samples(record):
+    """Rates of a stage that its own samples do not say."""
+    samples, tokens = record["samples"], record["tokens_per_step"]
+    if len(samples) != record["rounds"] * record["timed_steps"]:
+        yield f"{len(samples)} samples of {record['rounds']} rounds of {record['timed_steps']} steps"
+    first = record["warm_up_steps"]
+    steps = {(sample["round"], sample["step"]) for sample in samples}
+    if steps != {(r, first + s) for r in range(record["rounds"]) for s in range(record["timed_steps"])}:
+        yield f"samples are of {sorted(steps)}"
+    times = [sample["time_s"] for sample in samples]
+    said = {"step_time_s": statistics.median(times), "tokens_per_s": tokens / statistics.median(times),
+            "tokens_per_s_least": tokens / max(times), "tokens_per_s_most": tokens / min(times),
+            "exposed_s": statistics.median(sample["exposed_s"] for sample in samples)}
+    hidden, exposed = (sum(sample[key] for sample in samples) for key in ("hidden_s", "exposed_s"))
+    said["overlap"] = hidden / (hidden + exposed)
+    for field, value in said.items():
+        if not math.isclose(record[field], value, rel_tol=1e-12):
+            yield f"{field} is {record[field]}, and its samples say {value}"
+    for sample in samples:
+        if not 0 < sample["exposed_s"] <= sample["exposed_s"] + sample["hidden_s"] <= sample["time_s"]:
+            yield f"transfers took longer than the step: {sample}"
 
 
 def main(schema_path, record_path):
@@ -42,6 +67,8 @@ def main(schema_path, record_path):
         for claim, verdict in record.get("verdicts", {}).items():
             if verdict["holds"] is not {"proved": True, "refuted": False, "not measured": None}[verdict["verdict"]]:
                 wrong.append(f"{record['stage']}: {claim}: holds disagrees with the verdict")
+        if name == "zeroproof/bench-stage/1":
+            wrong += [f"{record['stage']}: {problem}" for problem in against_samples(record)]
     print("\n".join(wrong) if wrong else f"{len(records)} records, {', '.join(r['schema'] for r in records[:2])}")
     return 1 if wrong else 0
 

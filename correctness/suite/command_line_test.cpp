@@ -57,10 +57,13 @@ TEST_P(BadInput, IsOneClearLineAndItsExitCode) {
 
 INSTANTIATE_TEST_SUITE_P(
     Command, BadInput,
-    testing::Values(Bad{"", "no command", "verify, plan and devices"},
-                    Bad{"verfy", "'verfy' is no command", "verify, plan and devices"},
-                    Bad{"--bogus", "'--bogus' is no command", "verify, plan and devices"},
-                    Bad{"bench", "'bench' is no command", "verify, plan and devices"},
+    testing::Values(Bad{"", "no command", "verify, bench, plan and devices"},
+                    Bad{"verfy", "'verfy' is no command", "verify, bench, plan and devices"},
+                    Bad{"--bogus", "'--bogus' is no command", "verify, bench, plan and devices"},
+                    Bad{"net", "'net' is no command", "verify, bench, plan and devices"},
+                    Bad{"bench --golden x.json", "'--golden' is no option", "zeroproof bench --help"},
+                    Bad{"bench --dump x", "'--dump' is no option", "zeroproof bench --help"},
+                    Bad{"verify -n 3", "'-n' is no option", "zeroproof verify --help"},
                     Bad{"verify --bogus", "'--bogus' is no option", "zeroproof verify --help"},
                     Bad{"verify --bogus=3", "'--bogus=3' is no option", "--help"},
                     Bad{"verify loose", "'loose' is no option", "--help"},
@@ -115,7 +118,19 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"verify --betas 0.9,1", "--betas '1'", "at most 0.999999"},
         Bad{"verify --betas 0.9,-0.1", "--betas '-0.1'", "at least 0"},
         Bad{"verify --momentum 1 --optimizer sgd", "--momentum '1'", "at most 0.999999"},
+        Bad{"bench -n 0", "--steps '0'", "from 1 to"}, Bad{"bench -w -1", "--warm-up '-1'", "from 0 to"},
+        Bad{"bench --rounds 0", "--rounds '0'", "from 1 to 10000"},
         Bad{"verify --seed -1", "--seed '-1'", "2^64"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Arithmetic, BadInput,
+    testing::Values(
+        Bad{"verify --math exact --device emulated", "--math 'exact'", "ordered or vendor"},
+        Bad{"verify --math vendor", "--math vendor", "cuda and emulated", Exit::unavailable},
+        Bad{"bench --math vendor --device cpu", "--math vendor", "cuda and emulated", Exit::unavailable},
+        Bad{"verify --device emulated --math vendor --dump there", "--dump", "ordered arithmetic"},
+        Bad{"verify --device emulated --math vendor --write-golden g.json", "--write-golden",
+            "ordered arithmetic"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Name, BadInput,
@@ -296,6 +311,39 @@ TEST(CommandLine, RefusesARecordFileThatExistsUnlessToldOtherwise) {
   EXPECT_FALSE(std::filesystem::exists(path)) << "checking leaves nothing behind";
 }
 
+BenchOptions bench_of(const std::string& line) {
+  return std::get<BenchOptions>(parse_command_line(words("bench " + line), {}));
+}
+
+TEST(CommandLine, TimesStepsInRounds) {
+  const BenchOptions none = bench_of("");
+  EXPECT_EQ(none.warm_up, 2);
+  EXPECT_EQ(none.timed(), 3);
+  EXPECT_EQ(none.rounds, 5);
+  EXPECT_EQ(none.job.steps, 5) << "those that are not timed are trained as well";
+  EXPECT_EQ(none.job.stages.size(), stages().size());
+  const BenchOptions o = bench_of("-n 7 -w 0 --rounds 2 --model small --ranks 2 --stages zero3 --overlap on");
+  EXPECT_EQ(o.timed(), 7);
+  EXPECT_EQ(o.warm_up, 0);
+  EXPECT_EQ(o.rounds, 2);
+  EXPECT_EQ(o.job.model.name, "small");
+  EXPECT_EQ(o.job.stages, std::vector<std::string>{"zero3"});
+  EXPECT_EQ(o.job.schedule.overlap, Overlap::on);
+  EXPECT_EQ(o.job.args.front(), "bench");
+  EXPECT_EQ(bench_of("--steps 4 --warm-up 1").timed(), 4);
+}
+
+// On a GPU slow products would hide all else.
+TEST(CommandLine, ComputesAsAskedForAndTimesAGpuWithItsVendorsProducts) {
+  for (const char* device : {"cpu", "cuda", "emulated"})
+    EXPECT_EQ(verify_of(std::string("--device ") + device).math, Math::ordered);
+  EXPECT_EQ(verify_of("--device emulated --math vendor").math, Math::vendor);
+  EXPECT_EQ(bench_of("--device cuda").job.math, Math::vendor);
+  EXPECT_EQ(bench_of("--device cuda --math ordered").job.math, Math::ordered);
+  EXPECT_EQ(bench_of("--device emulated").job.math, Math::ordered);
+  EXPECT_EQ(bench_of("").job.math, Math::ordered);
+}
+
 TEST(CommandLine, PlansForParametersOrAModel) {
   const PlanOptions sized = plan_of("--params 7e9 --ranks 4 --recipe bf16 --micro-steps 2");
   EXPECT_EQ(sized.parameters, 7e9);
@@ -323,8 +371,8 @@ TEST_P(Help, FitsAScreenAndShowsAnExample) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Help,
-                         testing::Values("--help", "verify --help", "plan --help", "verify -h",
-                                         "verify --ranks 0 --help"));
+                         testing::Values("--help", "verify --help", "bench --help", "plan --help",
+                                         "verify -h", "verify --ranks 0 --help"));
 
 TEST(Help, NamesEveryStageAndFault) {
   const std::string text = std::get<Print>(parse_command_line(words("verify --help"), {})).text;

@@ -39,6 +39,7 @@ class ThreeGpus final : public Backend {
   std::string versions() const override { return "CUDA driver 13.0, runtime 13.0"; }
   std::unique_ptr<Engine> make_engine(int, Fill) const override { return nullptr; }
   Bytes workspace(const KernelNeeds&) const override { return {}; }
+  std::string vendor() const override { return ""; }
 };
 
 // Buses: root 00 holds a bridge with the first GPU and mlx5_0; root 80 a bridge with mlx5_1, and one with the

@@ -180,6 +180,7 @@ class LateEngine final : public Engine {
   void finish() override {}
   std::optional<DeviceMemory> memory() override { return std::nullopt; }
   void begin_peak() override {}
+  std::vector<std::string> choices() const override { return {}; }
 
  private:
   Plan plan_;

@@ -33,6 +33,7 @@ class LateBackend final : public Backend {
   std::string versions() const override { return ""; }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override;
   Bytes workspace(const KernelNeeds& needs) const override;
+  std::string vendor() const override { fail(Exit::unavailable, "kernels are the host's"); }
 
  private:
   LateOptions options_;

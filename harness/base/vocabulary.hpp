@@ -84,6 +84,12 @@ constexpr std::string_view name_of(Algorithm algorithm) {
   return "?";
 }
 
+// Whose matrix products forward and backward compute with: ours, in the documented order, or a vendor's
+// library, whose bits are those of one device and one version of it.
+enum class Math { ordered, vendor };
+
+constexpr std::string_view name_of(Math math) { return math == Math::ordered ? "ordered" : "vendor"; }
+
 // When the memory of a rank is looked at. Peaks are the moment of the largest total; `most` is each category
 // at its own largest, which need not be one moment.
 enum class Point {

@@ -2,6 +2,7 @@
 // bit. Compared by hashes; they are sums over elements, so slices add up to tensors and tensors to units.
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -84,30 +85,25 @@ ByTensor no_hashes(const Layout& layout) {
 
 class BitsJudge {
  public:
-  BitsJudge(const RunFacts& facts, const ReferenceStep& reference, const std::vector<StepEvidence>& ranks)
+  BitsJudge(const RunFacts& facts, const ReferenceStep& reference, const std::vector<StepEvidence>& ranks,
+            Inspection looked)
       : facts_(facts),
         layout_(*facts.layout),
         reference_(reference),
         ranks_(ranks),
+        looked_(looked),
         tensors_(tensors_of(layout_)),
         findings_(Claim::bits, facts) {}
 
   Verdict judge() && {
-    judge_uses();
+    const bool all = looked_ == Inspection::full;
+    if (all) judge_uses();
     judge_numbers("loss", &StepEvidence::loss_bits, reference_.loss_bits);
-    judge_micro_batches();
+    if (all) judge_micro_batches();
     judge_distinct();
-    judge_slices(HashKind::grad, &StepEvidence::grads);
+    if (all) judge_slices(HashKind::grad, &StepEvidence::grads);
     judge_numbers("gradient norm", &StepEvidence::norm_bits, reference_.norm_bits);
-    for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
-      judge_slices(kind, &StepEvidence::state);
-    }
-    for (const HashKind kind :
-         {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
-      judge_replicas(kind);
-    }
-    judge_state();
-    judge_padding();
+    if (looked_ != Inspection::meters_only) judge_left();
     judge_finite();
     return std::move(findings_).verdict();
   }
@@ -115,6 +111,15 @@ class BitsJudge {
   Suspect first_suspect() const;
 
  private:
+  // What the step left.
+  void judge_left() {
+    constexpr std::array kKinds{HashKind::param, HashKind::master, HashKind::m, HashKind::v};
+    for (const HashKind kind : kKinds) judge_slices(kind, &StepEvidence::state);
+    if (looked_ == Inspection::full) judge_replicas(HashKind::grad);
+    for (const HashKind kind : kKinds) judge_replicas(kind);
+    judge_state();
+    judge_padding();
+  }
   void judge_uses();
   void judge_uses_of(int rank, const std::vector<HashSum>& units);
   void judge_numbers(std::string_view what, uint64_t StepEvidence::*bits, uint64_t expected);
@@ -158,6 +163,7 @@ class BitsJudge {
   const Layout& layout_;
   const ReferenceStep& reference_;
   const std::vector<StepEvidence>& ranks_;
+  Inspection looked_;
   std::vector<Tensor> tensors_;
   Findings findings_;
 };
@@ -378,17 +384,17 @@ void check_reference(const RunFacts& facts, const ReferenceStep& reference) {
 }  // namespace
 
 Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
-                   const std::vector<StepEvidence>& ranks) {
+                   const std::vector<StepEvidence>& ranks, Inspection looked) {
   check_facts(facts, ranks);
   check_reference(facts, reference);
-  return BitsJudge(facts, reference, ranks).judge();
+  return BitsJudge(facts, reference, ranks, looked).judge();
 }
 
 Suspect first_suspect(const RunFacts& facts, const ReferenceStep& reference,
                       const std::vector<StepEvidence>& ranks) {
   check_facts(facts, ranks);
   check_reference(facts, reference);
-  return BitsJudge(facts, reference, ranks).first_suspect();
+  return BitsJudge(facts, reference, ranks, Inspection::full).first_suspect();
 }
 
 }  // namespace zp

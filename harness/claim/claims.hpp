@@ -28,8 +28,10 @@ struct RunFacts {
 // One step of every rank (by rank) against the reference. Each returns proved or refuted; bytes are not
 // measured where a library's own collectives send them, unless what was asked for is refuted. Evidence lines
 // name step, stage, rank and place, and what is off: expected, got, difference.
+// `looked`: how much of the step the evidence is to hold. What it may leave out proves nothing by itself: a
+// later step of the same ranks that is looked at does, whose state follows from this one's.
 Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
-                   const std::vector<StepEvidence>& ranks);
+                   const std::vector<StepEvidence>& ranks, Inspection looked = Inspection::full);
 Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& ranks);  // logs included
 Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ranks);
 Verdict judge_work(const RunFacts& facts, const std::vector<StepEvidence>& ranks);

@@ -99,6 +99,11 @@ struct DeviceEvidence {
   std::optional<Bytes> context = {}, library = {}, rest = {};
 };
 
+// How much of a step the evidence holds: everything; or what meters count by themselves, the loss and the
+// norm, with hashes of the state that the step left, or without. With the last two nobody looks at a step
+// while it runs.
+enum class Inspection { full, after_step, meters_only };
+
 struct StepEvidence {
   int step = 0;
   // bytes
@@ -122,6 +127,10 @@ struct StepEvidence {
   uint64_t norm_bits = 0;                  // fp64 bits of the gradient norm
   uint64_t loss_bits = 0;                  // fp64 bits of the step's loss
   double time_s = 0.0;                     // wall time of the step, inspection excluded
+  // Of it, what transfers took of the rank's thread. Counted where nobody looked at the step while it ran,
+  // and on the host only: a device's streams have no such thread.
+  bool transfers_timed = false;
+  double exposed_s = 0.0, hidden_s = 0.0;
 };
 
 struct Evidence {
@@ -183,7 +192,8 @@ void archive(A& a, DeviceEvidence& d) {
 template <class A>
 void archive(A& a, StepEvidence& s) {
   a(s.step, s.sent, s.asked, s.log, s.held, s.held_in_use, s.acquired, s.device, s.work, s.used, s.grads,
-    s.state, s.replica, s.micro_batch_grads, s.padding, s.norm_bits, s.loss_bits, s.time_s);
+    s.state, s.replica, s.micro_batch_grads, s.padding, s.norm_bits, s.loss_bits, s.time_s, s.transfers_timed,
+    s.exposed_s, s.hidden_s);
 }
 template <class A>
 void archive(A& a, Evidence& e) {

@@ -1,11 +1,8 @@
 // Records as JSON Lines.
 #include "harness/report/record.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -58,6 +55,7 @@ Json config_json(const RunSettings& s) {
   json["algorithm"] = s.algorithm;
   json["threads"] = s.threads;
   json["device"] = s.device;
+  json["math"] = s.math;
   json["steps"] = s.steps;
   json["micro_batches"] = s.micro_batches;
   json["accumulate"] = s.accumulate;
@@ -141,19 +139,9 @@ Json device_json(const std::optional<DeviceEvidence>& device) {
   return json;
 }
 
-void add_verdicts(Json& json, const StageResult& stage) {
-  json["proved"] = stage.proved();
-  json["verdicts"] = verdicts_json(stage);
-}
-
-void add_numbers(Json& json, const StageResult& stage, int nodes) {
-  const double rate = tokens_per_s(stage);
+// Memory and bytes, beside what was predicted.
+void add_amounts(Json& json, const StageResult& stage, int nodes) {
   const bool ran = stage.steps_done > 0;
-  json["steps_done"] = stage.steps_done;
-  json["step_times_s"] = stage.step_times_s;
-  json["checked_step_times_s"] = stage.checked_step_times_s;
-  json["tokens_per_step"] = stage.tokens_per_step;
-  json["tokens_per_s"] = stage.refuted() || rate <= 0 ? Json(nullptr) : Json(rate);
   json["peak_bytes"] = ran ? Json(stage.peak.n) : Json(nullptr);
   json["held_at_peak_bytes"] = beside_json(kCategories, stage.held_at_peak, stage.predicted_at_peak, "held");
   json["device_memory"] = device_json(stage.device);
@@ -164,78 +152,55 @@ void add_numbers(Json& json, const StageResult& stage, int nodes) {
                           : Json(nullptr);
   json["crossing_bytes"] = sent && nodes > 1 ? Json(stage.crossing.n) : Json(nullptr);
   json["passes"] = sent ? Json(stage.passes) : Json(nullptr);
+}
+
+Json final_hash(const StageResult& stage) {
+  return stage.steps_done > 0 && !stage.refuted() ? hash_or_null(stage.hash) : Json(nullptr);
+}
+
+void add_numbers(Json& json, const StageResult& stage, int nodes) {
+  const double rate = tokens_per_s(stage);
+  json["steps_done"] = stage.steps_done;
+  json["step_times_s"] = stage.step_times_s;
+  json["checked_step_times_s"] = stage.checked_step_times_s;
+  json["tokens_per_step"] = stage.tokens_per_step;
+  json["tokens_per_s"] = stage.refuted() || rate <= 0 ? Json(nullptr) : Json(rate);
+  add_amounts(json, stage, nodes);
   json["losses"] = stage.losses;
-  json["hash"] = ran && !stage.refuted() ? hash_or_null(stage.hash) : Json(nullptr);
+  json["hash"] = final_hash(stage);
+  json["products"] = stage.choices.empty() ? Json(nullptr) : Json(stage.choices);
+}
+
+// Rates and what they are made of. Samples are kept, whatever came of the claims.
+void add_rates(Json& json, const StageResult& stage) {
+  const Summary times = summary_of(times_of(stage.samples));
+  const auto transfers = transfers_of(stage.samples);
+  const bool valid = !stage.refuted() && times.least > 0;
+  const auto per_s = [&](double time_s) {
+    return valid ? Json(static_cast<double>(stage.tokens_per_step) / time_s) : Json(nullptr);
+  };
+  json["tokens_per_step"] = stage.tokens_per_step;
+  json["tokens_per_s"] = per_s(times.median);
+  json["tokens_per_s_least"] = per_s(times.most);
+  json["tokens_per_s_most"] = per_s(times.least);
+  json["step_time_s"] = valid ? Json(times.median) : Json(nullptr);
+  json["exposed_s"] = valid && transfers ? Json(transfers->exposed_s) : Json(nullptr);
+  json["overlap"] = valid && transfers ? Json(transfers->overlap) : Json(nullptr);
+  json["samples"] = Json::array();
+  for (const StepSample& sample : stage.samples) {
+    const auto timed = [&](double s) { return sample.transfers_timed ? Json(s) : Json(nullptr); };
+    json["samples"].push_back(Json{{"round", sample.round},
+                                   {"step", sample.step},
+                                   {"time_s", sample.time_s},
+                                   {"exposed_s", timed(sample.exposed_s)},
+                                   {"hidden_s", timed(sample.hidden_s)}});
+  }
 }
 
 void write_lines(const std::string& path, Existing existing, const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   write_file(path, existing, text);
-}
-
-Json ideal_json(const theory::IdealRow& row) {
-  Json json;
-  json["stage"] = row.stage;
-  json["params_bytes"] = row.params;
-  json["grads_bytes"] = row.grads;
-  json["optimizer_bytes"] = row.optimizer;
-  json["held_bytes"] = row.held();
-  json["gathered_bytes"] = row.gathered;
-  json["sent_params_bytes"] = row.sent_params;
-  json["sent_grads_bytes"] = row.sent_grads;
-  json["sent_bytes"] = row.sent();
-  json["passes"] = row.passes;
-  return json;
-}
-
-Json held_json(const theory::HeldLines& lines) {
-  Json json = Json::object();
-  for (const auto& [category, bytes] : lines) json[std::string(zp::name_of(category))] = bytes.n;
-  return json;
-}
-
-Json sent_json(const theory::SentLines& lines) {
-  Json json = Json::object();
-  for (const auto& [purpose, peers] : lines) {
-    int64_t messages = 0, bytes = 0;
-    for (const auto& [peer, sent] : peers) {
-      messages += sent.messages;
-      bytes += sent.bytes.n;
-    }
-    json[std::string(zp::name_of(purpose))] = Json{{"bytes", bytes}, {"messages", messages}};
-  }
-  return json;
-}
-
-Json exact_json(const PlanExact& exact) {
-  Json json;
-  json["model"] = exact.model;
-  json["parameters"] = exact.parameters.n;
-  json["padded"] = exact.padded.n;
-  json["algorithm"] = zp::name_of(exact.algorithm);
-  json["threads"] = exact.threads;
-  json["micro_batches"] = exact.micro_batches;
-  json["accumulate"] = zp::name_of(exact.accumulate);
-  json["micro_batch_size"] = exact.micro_batch_size;
-  json["sequence"] = exact.sequence;
-  for (const PlanUnit& unit : exact.units) {
-    json["units"].push_back(Json{{"name", unit.name},
-                                 {"parameters", unit.parameters.n},
-                                 {"slice", unit.slice.n},
-                                 {"padded", unit.padded.n}});
-  }
-  for (const theory::ExactRow& row : exact.rows) {
-    Json& stage = json["stages"].emplace_back();
-    stage["stage"] = row.stage;
-    stage["states_bytes"] = held_json(row.states);
-    stage["transient_bytes"] = held_json(row.transient);
-    stage["held_at_peak_bytes"] = held_json(row.at_peak);
-    stage["peak_bytes"] = theory::total(row.at_peak).n;
-    stage["sent_by_purpose"] = sent_json(row.sent);
-    stage["passes"] = row.passes;
-  }
-  return json;
 }
 
 Json array_json(const DumpedArray& array) {
@@ -254,22 +219,25 @@ Json array_json(const DumpedArray& array) {
   return json;
 }
 
-std::string plan_line(const PlanResult& plan) {
+// How the record of a stage begins.
+Json stage_json(const char* schema, const RunResult& run, const StageResult& stage) {
+  for (size_t i = 0; i < kClaims.size(); ++i) {
+    require(stage.verdicts.at(i).claim == kClaims.at(i), "a stage is recorded with a verdict of every claim");
+  }
   Json json;
-  json["schema"] = "zeroproof/plan/1";
-  json["verdict"] = "not measured";
-  json["parameters"] = plan.numbers.parameters;
-  json["ranks"] = plan.numbers.ranks;
-  json["recipe"] = plan.numbers.recipe.name;
-  json["optimizer"] = zp::name_of(plan.numbers.optimizer);
-  json["micro_steps"] = plan.numbers.micro_steps;
-  const bool fixed = plan.numbers.wire == GradientWire::i64;
-  json["wire"] = fixed ? "i64" : zp::name_of(plan.numbers.recipe.grads);
-  for (const theory::IdealRow& row : plan.rows) json["stages"].push_back(ideal_json(row));
-  json["loss_bytes"] = plan.loss_bytes;
-  json["norm_bytes"] = plan.norm_bytes;
-  json["exact"] = plan.has_exact ? exact_json(plan.exact) : Json(nullptr);
-  return line_of(json);
+  json["schema"] = schema;
+  json["version"] = run.settings.version;
+  json["stage"] = stage.stage;
+  json["proved"] = stage.proved();
+  json["verdicts"] = verdicts_json(stage);
+  json["verdicts"]["bits"]["grade"] = text_or_null(run.settings.grade);
+  json["injected"] = text_or_null(run.settings.injected);
+  return json;
+}
+
+void add_where(Json& json, const RunResult& run) {
+  json["config"] = config_json(run.settings);
+  json["machine"] = host_json(run.settings);
 }
 
 }  // namespace
@@ -300,52 +268,24 @@ Record::Record(const RunResult& run) {
 }
 
 Record::Record(const RunResult& run, const StageResult& stage) {
-  for (size_t i = 0; i < kClaims.size(); ++i) {
-    require(stage.verdicts.at(i).claim == kClaims.at(i), "a stage is recorded with a verdict of every claim");
-  }
-  Json json;
-  json["schema"] = "zeroproof/stage/1";
-  json["version"] = run.settings.version;
-  json["stage"] = stage.stage;
-  add_verdicts(json, stage);
+  Json json = stage_json("zeroproof/stage/1", run, stage);
   json["golden"] = text_or_null(run.settings.golden);
-  json["injected"] = text_or_null(run.settings.injected);
   add_numbers(json, stage, run.settings.nodes);
-  json["config"] = config_json(run.settings);
-  json["machine"] = host_json(run.settings);
+  add_where(json, run);
   line_ = line_of(json);
 }
 
-void check_writable(const std::string& path, Existing existing, const std::string& option) {
-  namespace fs = std::filesystem;
-  const std::string where = option + " " + path + ": ";
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status)) {
-    if (fs::is_directory(status)) fail(Exit::usage, where + "is a directory; name a file");
-    if (existing == Existing::refuse && fs::is_regular_file(status)) {
-      fail(Exit::usage, where + "exists and is left alone; name a new file, or add --overwrite");
-    }
-    if (access(path.c_str(), W_OK) != 0) fail(Exit::usage, where + std::strerror(errno));
-    return;
-  }
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, error)) {
-    fail(Exit::usage, where + "there is no folder " + folder.string() + "; make it first");
-  }
-  if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    fail(Exit::usage,
-         where + "folder " + folder.string() + " cannot be written (" + std::strerror(errno) + ")");
-  }
-}
-
-void write_file(const std::string& path, Existing existing, const std::string& text,
-                const std::string& option) {
-  check_writable(path, existing, option);
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) fail(Exit::usage, option + " " + path + ": cannot be written (" + std::strerror(errno) + ")");
+Record::Record(const BenchResult& bench, const StageResult& stage) {
+  Json json = stage_json("zeroproof/bench-stage/1", bench.run, stage);
+  json["rounds"] = bench.rounds;
+  json["warm_up_steps"] = bench.warm_up;
+  json["timed_steps"] = bench.timed;
+  add_rates(json, stage);
+  add_amounts(json, stage, bench.run.settings.nodes);
+  json["hash"] = final_hash(stage);
+  json["products"] = stage.choices.empty() ? Json(nullptr) : Json(stage.choices);
+  add_where(json, bench.run);
+  line_ = line_of(json);
 }
 
 void write_records(const std::string& path, Existing existing, const RunResult& run) {
@@ -354,8 +294,10 @@ void write_records(const std::string& path, Existing existing, const RunResult& 
   write_lines(path, existing, lines);
 }
 
-void write_records(const std::string& path, Existing existing, const PlanResult& plan) {
-  write_lines(path, existing, {plan_line(plan)});
+void write_records(const std::string& path, Existing existing, const BenchResult& bench) {
+  std::vector<std::string> lines{Record(bench.run).line()};
+  for (const StageResult& stage : bench.run.stages) lines.push_back(Record(bench, stage).line());
+  write_lines(path, existing, lines);
 }
 
 void write_manifest(const std::string& path, const DumpManifest& manifest) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/report/bench.hpp"
 #include "harness/report/plan.hpp"
 #include "harness/report/result.hpp"
 
@@ -16,6 +17,8 @@ class Record {
   explicit Record(const RunResult& run);
   // One stage. Throws (internal) unless it has its verdict of each claim, in the order of kClaims.
   Record(const RunResult& run, const StageResult& stage);
+  // The same of one that was timed.
+  Record(const BenchResult& bench, const StageResult& stage);
   const std::string& line() const { return line_; }
 
  private:
@@ -34,6 +37,7 @@ void write_file(const std::string& path, Existing existing, const std::string& t
 // The run's record, then one per stage. Throw (usage) where the file cannot be written, or exists and is to
 // be refused.
 void write_records(const std::string& path, Existing existing, const RunResult& run);
+void write_records(const std::string& path, Existing existing, const BenchResult& bench);
 // One record: a plan measured nothing, and says so.
 void write_records(const std::string& path, Existing existing, const PlanResult& plan);
 

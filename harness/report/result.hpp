@@ -16,6 +16,14 @@
 
 namespace zp {
 
+// One timed step.
+struct StepSample {
+  int round = 0, step = 0;
+  double time_s = 0;                       // slowest rank
+  bool transfers_timed = false;            // else the two below are not measured
+  double exposed_s = 0.0, hidden_s = 0.0;  // of transfers (transport/clock.hpp), mean over ranks
+};
+
 struct StageResult {
   std::string stage;
   std::array<Verdict, 4> verdicts;  // by Claim
@@ -24,6 +32,7 @@ struct StageResult {
   std::vector<double> step_times_s;  // raw samples: slowest rank, per step
   // The same steps with all that proving them takes, from one step's beginning to its verdicts, on rank 0.
   std::vector<double> checked_step_times_s;
+  std::vector<StepSample> samples;  // of steps that were timed and not looked at meanwhile
   int64_t tokens_per_step = 0;
   Bytes peak;                            // largest step peak over ranks
   std::optional<DeviceEvidence> device;  // last step, of the rank with the most in use; none of the host's
@@ -35,6 +44,7 @@ struct StageResult {
   std::map<Category, Bytes> held_at_peak, predicted_at_peak;       // of the rank with the largest peak
   std::map<Purpose, Bytes> sent_by_purpose, predicted_by_purpose;  // of rank 0, one step
   std::vector<double> losses;                                      // per step
+  std::vector<std::string> choices;  // of rank 0: how a vendor computes each product, a line each
   bool proved() const {
     for (const Verdict& v : verdicts) {
       if (!v.holds()) return false;
@@ -56,6 +66,9 @@ struct RunSettings {
   std::string model, data, data_hash, recipe, wire, transport, algorithm, optimizer = "adamw", device = "cpu",
                                                                           accumulate = "fold";
   std::string device_description;  // what that is, and how messages get there; "" of the host
+  std::string math = "ordered";
+  std::string vendor;  // library, version and device that fix the bits of vendor arithmetic; "": none do
+  std::string grade;   // of the claim on bits: exact, ordered, or of that library and device
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, vocabulary = 0;
   bool tied = false;
   int64_t unit_blocks = 1;

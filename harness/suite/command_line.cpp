@@ -22,14 +22,14 @@ struct OptionRow {
   const char* does;
 };
 
-constexpr std::array kVerifyOptions{
+// Of every command that trains.
+constexpr std::array kTrainingOptions{
     OptionRow{"--ranks", "N", "ranks (default: the launcher's, else 4 threads)"},
     OptionRow{"--stages", "LIST", "all, or of ddp,zero1,zero1-allreduce,zero2,zero3,zero3-keep"},
     OptionRow{"--model", "NAME", "tiny (default), small, gpt2, synthetic, a config.json, or shapes"},
     OptionRow{"--unit-blocks", "K", "blocks that form one unit (default 1)"},
     OptionRow{"--freeze", "UNIT,..", "units that are not trained"},
     OptionRow{"--data", "FILE", "text, byte by byte, or FILE.bin of tokens (default: a synthetic corpus)"},
-    OptionRow{"--steps", "N", "optimizer steps (default 3)"},
     OptionRow{"--micro-batches", "M", "of a step, over all ranks (default: a multiple of N, at least 8)"},
     OptionRow{"--accumulate", "NAME", "micro-steps: by the fold (default), or sequential"},
     OptionRow{"--micro-batch-size", "N", "sequences in a micro-batch (default 1)"},
@@ -44,6 +44,7 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--momentum", "X", "of sgd (default 0.9)"},
     OptionRow{"--transport", "NAME", "mpi (default under a launcher) or threads"},
     OptionRow{"--device", "NAME", "cpu (default), cuda, or emulated: CUDA's kernels on this processor"},
+    OptionRow{"--math", "NAME", "matrix products: ordered (default), or vendor (cuBLASLt; not on cpu)"},
     OptionRow{"--algorithm", "NAME", "halving, direct, ring or native (default: by ranks and recipe)"},
     OptionRow{"--bucket-mb", "X", "most MB (10^6 B) of gradients in one reduction (default: a unit)"},
     OptionRow{"--prefetch", "N", "zero3: units gathered ahead of the one in use (default 0)"},
@@ -54,10 +55,20 @@ constexpr std::array kVerifyOptions{
     OptionRow{"--timeout", "S", "deadline of every wait, seconds (default 60)"},
     OptionRow{"--seed", "N", "of initial values and data (default 1)"},
     OptionRow{"--out", "FILE", "records, JSON Lines (results/schema.md)"},
+    OptionRow{"--inject", "KIND:K=V,..", "a fault; K: step, rank, stage, unit, bit, micro-batch; repeatable"},
+};
+
+constexpr std::array kVerifyOptions{
+    OptionRow{"--steps", "N", "optimizer steps (default 3)"},
     OptionRow{"--golden", "FILE", "judges bits by this file; no reference is run"},
     OptionRow{"--write-golden", "FILE", "writes such a file, where no claim is refuted"},
     OptionRow{"--dump", "DIR", "every stage's numbers, for NumPy (results/dump.md)"},
-    OptionRow{"--inject", "KIND:K=V,..", "a fault; K: step, rank, stage, unit, bit, micro-batch; repeatable"},
+};
+
+constexpr std::array kBenchOptions{
+    OptionRow{"-n,--steps", "N", "timed steps of a round (default 3)"},
+    OptionRow{"-w,--warm-up", "N", "steps before them (default 2)"},
+    OptionRow{"--rounds", "N", "every stage once a round, by turns (default 5)"},
 };
 
 constexpr std::array kPlanOptions{
@@ -133,10 +144,14 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   CLI::App* verify = app.add_subcommand("verify", "the claims, for the stages asked for, then one table");
   CLI::App* plan =
       app.add_subcommand("plan", "ledger and traffic for a model and a cluster that need not be here");
+  CLI::App* bench =
+      app.add_subcommand("bench", "throughput, peak memory and overlap of each stage, with all claims");
+  add_options(*verify, kTrainingOptions);
   add_options(*verify, kVerifyOptions);
+  add_options(*bench, kBenchOptions);
+  add_options(*bench, kTrainingOptions);
   add_options(*plan, kPlanOptions);
-  add_flags(*verify);
-  add_flags(*plan);
+  for (CLI::App* command : {verify, bench, plan}) add_flags(*command);
   CLI::App* devices =
       app.add_subcommand("devices", "GPUs and networks of this host, and where ranks would go");
   add_options(*devices, kDevicesOptions);
@@ -147,6 +162,7 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
       shapes +
       "Faults: bitflip flip-gradient skip-gather double-average extra-message keep-gradients extra-compute\n"
       "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
+  bench->footer(shapes + "Example: mpirun -n 4 zeroproof bench --model small -n 5 --out rates.jsonl");
   plan->footer(shapes + "Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
 
   std::vector<std::string> reversed(args.rbegin(), args.rend());  // as the library wants them
@@ -159,7 +175,7 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
   } catch (const CLI::ParseError& error) {
     fail(Exit::usage, error.what());
   }
-  for (CLI::App* command : {verify, plan, devices}) {
+  for (CLI::App* command : {verify, bench, plan, devices}) {
     if (!command->parsed()) continue;
     const std::vector<std::string> unknown = command->remaining();
     if (!unknown.empty()) {
@@ -171,11 +187,16 @@ Invocation parse_command_line(const std::vector<std::string>& args, const Launch
       options.args = args;
       return options;
     }
+    if (command == bench) {
+      BenchOptions options = bench_options(typed(*bench), launch);
+      options.job.args = args;
+      return options;
+    }
     if (command == devices) return devices_options(typed(*devices));
     return plan_options(typed(*plan));
   }
   const std::vector<std::string> unknown = app.remaining();
-  const std::string known = "there are verify, plan and devices";
+  const std::string known = "there are verify, bench, plan and devices";
   fail(Exit::usage, unknown.empty() ? "no command; " + known + " (zeroproof --help)"
                                     : "'" + unknown.front() + "' is no command; " + known);
 }

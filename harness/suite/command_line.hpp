@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/suite/bench.hpp"
 #include "harness/suite/devices.hpp"
 #include "harness/suite/plan.hpp"
 #include "harness/suite/verify.hpp"
@@ -25,7 +26,7 @@ struct Print {
   std::string text;
 };
 
-using Invocation = std::variant<Print, VerifyOptions, PlanOptions, DevicesOptions>;
+using Invocation = std::variant<Print, VerifyOptions, BenchOptions, PlanOptions, DevicesOptions>;
 
 // `args` without the program's name.
 Invocation parse_command_line(const std::vector<std::string>& args, const Launch& launch);

@@ -90,6 +90,11 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.threads = job.threads;
   s.device = job.backend->name();
   s.device_description = job.backend->description();
+  s.math = name_of(job.math);
+  if (job.math == Math::vendor) s.vendor = job.backend->vendor();
+  s.grade = job.math == Math::vendor                            ? "vendor: " + s.vendor
+            : sums_are_exact(job) || job.training.fixed_point() ? "exact"
+                                                                : "ordered";
   s.steps = job.steps;
   s.micro_batches = job.training.batching.micro_batches;
   s.micro_batch_size = job.shape.batch;
@@ -155,7 +160,7 @@ void check_memory(const Job& job) {
                          peak.n, here),
              peak * here);
     }
-    if (!job.golden.empty()) continue;
+    if (!job.golden.empty() || job.math == Math::vendor) continue;
     if (const Bytes need = reference_need(job, layout, facts); need > free)
       refuse("the reference needs about", need);
   }
@@ -223,6 +228,7 @@ StageRun Job::stage_run(const StageRow& row) const {
   run.kernels.threads = threads;
   run.kernels.max_sequence = shape.sequence;
   run.backend = backend;
+  run.math = math;
   run.steps = steps;
   return run;
 }
@@ -252,6 +258,7 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   job.training = training_of(options, world);
   job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.wire_type()));
   job.backend = &backend_named(options.device);
+  job.math = options.math;
   check_model(options.model);
   job.model = options.model;
   check_algorithm(job, transport);

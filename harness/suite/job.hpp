@@ -22,6 +22,7 @@ struct Job {
   std::optional<Corpus> corpus;  // none for the synthetic model
   Algorithm algorithm = Algorithm::direct;
   const Backend* backend = &cpu_backend();
+  Math math = Math::ordered;
   int world = 1;
   int threads = 1;            // of kernels, per rank
   int threads_asked = 0;      // as typed; 0: none
@@ -38,6 +39,8 @@ struct Job {
   const Corpus* tokens() const { return corpus ? &*corpus : nullptr; }
   Arithmetic arithmetic_of(const StageRow& row) const;  // canonical
   StageRun stage_run(const StageRow& row) const;        // without faults, reference and replay
+  // Where the reference runs: on the host, unless a vendor's arithmetic is judged by itself.
+  const Backend& reference_backend() const { return math == Math::vendor ? *backend : cpu_backend(); }
   ReferenceConfig reference_config(const Arithmetic& arithmetic) const;
 };
 

@@ -24,6 +24,7 @@ zp::Exit run(const std::vector<std::string>& args, const zp::Launch& launch) {
   }
   if (!problem) {
     if (const auto* options = std::get_if<zp::VerifyOptions>(&invocation)) return zp::verify(*options);
+    if (const auto* options = std::get_if<zp::BenchOptions>(&invocation)) return zp::bench(*options);
   }
   return zp::run_on_first_rank(command, problem, [&] {
     if (const auto* options = std::get_if<zp::PlanOptions>(&invocation)) return zp::plan(*options);

@@ -6,25 +6,28 @@
 #include <algorithm>
 
 #include "harness/base/archive.hpp"
+#include "harness/trainer/needs.hpp"
 
 namespace zp {
 namespace {
 
-// A device and kernels of its own, unmetered, with all cores.
+// A device and kernels of its own, unmetered; on the host with all cores.
 struct Alone {
-  std::unique_ptr<Device> device = make_host_device(Fill::zero);
+  std::unique_ptr<Engine> engine;
   std::unique_ptr<kernels::Table> kernels;
   std::unique_ptr<Reference> reference;
 
   // A micro-batch of a large model takes longer than other ranks wait, so that kernels say on the way, too,
   // that this one is at work.
-  Alone(const Job& job, const Arithmetic& arithmetic, Control& control) {
+  Alone(const Job& job, const Arithmetic& arithmetic, Control& control)
+      : engine(job.reference_backend().make_engine(0, Fill::zero)) {
     kernels::HostOptions options;
     options.threads = job.reference_threads;
     options.max_sequence = job.shape.sequence;
-    kernels = kernels::make_host_table(*device, options);
+    kernels = engine->make_kernels(engine->device(),
+                                   needs_of(job.model, job.shape, job.training.recipe, job.math, options));
     kernels->set_poll([&control] { control.alive(); });
-    reference = make_reference(job.reference_config(arithmetic), *device, *kernels);
+    reference = make_reference(job.reference_config(arithmetic), engine->device(), *kernels);
   }
 };
 

@@ -13,6 +13,7 @@
 #include "harness/theory/memory.hpp"
 #include "harness/theory/traffic.hpp"
 #include "harness/theory/work.hpp"
+#include "harness/trainer/needs.hpp"
 
 namespace zp {
 namespace {
@@ -32,8 +33,7 @@ theory::GptShape shape_of(const StageRun& run) {
 // Of the host's kernels theory knows it; others' it is told.
 Bytes kernel_workspace(const StageRun& run) {
   if (run.backend != &cpu_backend())
-    return run.backend->workspace(
-        {.host = run.kernels, .attention_rows = run.shape.rows() * run.model.heads});
+    return run.backend->workspace(needs_of(run.model, run.shape, run.training.recipe, run.math, run.kernels));
   return theory::host_kernel_workspace(run.kernels.threads, run.shape.sequence);
 }
 
@@ -110,8 +110,8 @@ void fill_measurements(StageResult& result, const StageRun& run, const Trainer& 
 
 // Judges one step, adds to the verdicts, and says whether no claim is refuted.
 bool judge(StageResult& result, const RunFacts& facts, const ReferenceStep& reference,
-           const std::vector<StepEvidence>& ranks) {
-  const std::array judged{judge_bits(facts, reference, ranks), judge_bytes(facts, ranks),
+           const std::vector<StepEvidence>& ranks, Inspection looked) {
+  const std::array judged{judge_bits(facts, reference, ranks, looked), judge_bytes(facts, ranks),
                           judge_memory(facts, ranks), judge_work(facts, ranks)};
   bool holds = true;
   for (size_t i = 0; i < judged.size(); ++i) {
@@ -125,42 +125,109 @@ bool judge(StageResult& result, const RunFacts& facts, const ReferenceStep& refe
   return holds;
 }
 
-StageResult run_steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer) {
-  StageResult result;
-  result.stage = run.row.name();
-  result.tokens_per_step = run.training.batching.micro_batches * run.shape.rows();
-  const RunFacts facts = facts_of(run, trainer.layout());
-  for (size_t i = 0; i < kClaims.size(); ++i) result.verdicts[i].claim = kClaims[i];
-  for (int step = 0; step < run.steps; ++step) {
-    if (run.progress) run.progress(step);
-    endpoint.control->barrier();
-    const auto began = std::chrono::steady_clock::now();
-    const StepEvidence mine = trainer.run_step(step);
-    std::vector<StepEvidence> ranks;
-    for (const std::string& text : endpoint.control->all_gather(to_bytes(mine))) {
-      ranks.push_back(from_bytes<StepEvidence>(text));
-    }
-    const ReferenceStep& reference = run.reference->at(static_cast<size_t>(step));
-    const bool holds = judge(result, facts, reference, ranks);
-    ++result.steps_done;
-    const std::chrono::duration<double> checked = std::chrono::steady_clock::now() - began;
-    result.checked_step_times_s.push_back(checked.count());
-    result.step_times_s.push_back(std::ranges::max(ranks, {}, &StepEvidence::time_s).time_s);
-    result.losses.push_back(std::bit_cast<double>(ranks.front().loss_bits));
-    fill_measurements(result, run, trainer, facts, ranks);
-    if (holds) continue;
-    const Suspect suspect = first_suspect(facts, reference, ranks);
-    if (suspect.found && run.replay) {
-      const std::string line =
-          compare_elements({.stage = result.stage, .step = step, .suspect = suspect, .replay = run.replay},
-                           trainer, *endpoint.control);
-      std::vector<std::string>& lines = result.verdicts[static_cast<size_t>(Claim::bits)].evidence;
-      lines.insert(lines.empty() ? lines.end() : lines.begin() + 1, line);
-    }
-    break;
+// Every rank's evidence of the same steps: by step, then by rank.
+std::vector<std::vector<StepEvidence>> gathered(const std::vector<StepEvidence>& mine, Control& control) {
+  std::vector<std::vector<StepEvidence>> steps(mine.size());
+  for (const std::string& text : control.all_gather(to_bytes(mine))) {
+    auto theirs = from_bytes<std::vector<StepEvidence>>(text);
+    require(theirs.size() == steps.size(), "ranks ran as many steps");
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].push_back(std::move(theirs[i]));
   }
-  return result;
+  return steps;
 }
+
+StepSample sample_of(const std::vector<StepEvidence>& ranks) {
+  StepSample sample{.step = ranks.front().step};
+  sample.transfers_timed = true;
+  for (const StepEvidence& rank : ranks) {
+    sample.time_s = std::max(sample.time_s, rank.time_s);
+    sample.transfers_timed = sample.transfers_timed && rank.transfers_timed;
+    sample.exposed_s += rank.exposed_s / static_cast<double>(ranks.size());
+    sample.hidden_s += rank.hidden_s / static_cast<double>(ranks.size());
+  }
+  return sample;
+}
+
+class Steps {
+ public:
+  Steps(const StageRun& run, Endpoint& endpoint, Trainer& trainer)
+      : run_(run), control_(*endpoint.control), trainer_(trainer), facts_(facts_of(run, trainer.layout())) {
+    result_.stage = run.row.name();
+    result_.tokens_per_step = run.training.batching.micro_batches * run.shape.rows();
+    for (size_t i = 0; i < kClaims.size(); ++i) result_.verdicts[i].claim = kClaims[i];
+  }
+
+  StageResult run() && {
+    const int watched = run_.steps - run_.timing.lead_in - run_.timing.timed;
+    bool holds = true;
+    for (int step = 0; holds && step < watched; ++step) holds = run_watched(step);
+    if (holds && run_.timing.timed > 0) run_timed(watched);
+    result_.choices = trainer_.engine().choices();
+    return std::move(result_);
+  }
+
+ private:
+  bool run_watched(int step) {
+    if (run_.progress) run_.progress(step);
+    control_.barrier();
+    const auto began = std::chrono::steady_clock::now();
+    const std::vector<StepEvidence> ranks = gathered({trainer_.run_step(step)}, control_).front();
+    const bool holds = judge_step(ranks, Inspection::full);
+    const std::chrono::duration<double> checked = std::chrono::steady_clock::now() - began;
+    result_.checked_step_times_s.push_back(checked.count());
+    result_.step_times_s.push_back(std::ranges::max(ranks, {}, &StepEvidence::time_s).time_s);
+    finish_step(ranks, holds);
+    return holds;
+  }
+
+  void run_timed(int first) {
+    if (run_.progress) run_.progress(first);
+    std::vector<StepEvidence> mine;
+    mine.reserve(static_cast<size_t>(run_.steps - first));
+    control_.barrier();
+    for (int step = first; step < run_.steps; ++step)
+      mine.push_back(trainer_.run_step(step, looked_at(step)));
+    for (const std::vector<StepEvidence>& ranks : gathered(mine, control_)) {
+      const int step = ranks.front().step;
+      const bool holds = judge_step(ranks, looked_at(step));
+      if (step >= first + run_.timing.lead_in) result_.samples.push_back(sample_of(ranks));
+      finish_step(ranks, holds);
+      if (!holds) break;
+    }
+  }
+
+  Inspection looked_at(int step) const {
+    return step + 1 == run_.steps ? Inspection::after_step : Inspection::meters_only;
+  }
+
+  const ReferenceStep& reference(int step) const { return run_.reference->at(static_cast<size_t>(step)); }
+
+  bool judge_step(const std::vector<StepEvidence>& ranks, Inspection looked) {
+    const bool holds = judge(result_, facts_, reference(ranks.front().step), ranks, looked);
+    ++result_.steps_done;
+    return holds;
+  }
+
+  void finish_step(const std::vector<StepEvidence>& ranks, bool holds) {
+    const int step = ranks.front().step;
+    result_.losses.push_back(std::bit_cast<double>(ranks.front().loss_bits));
+    fill_measurements(result_, run_, trainer_, facts_, ranks);
+    if (holds) return;
+    const Suspect suspect = first_suspect(facts_, reference(step), ranks);
+    if (!suspect.found || !run_.replay) return;
+    const std::string line =
+        compare_elements({.stage = result_.stage, .step = step, .suspect = suspect, .replay = run_.replay},
+                         trainer_, control_);
+    std::vector<std::string>& lines = result_.verdicts[static_cast<size_t>(Claim::bits)].evidence;
+    lines.insert(lines.empty() ? lines.end() : lines.begin() + 1, line);
+  }
+
+  const StageRun& run_;
+  Control& control_;
+  Trainer& trainer_;
+  RunFacts facts_;
+  StageResult result_;
+};
 
 }  // namespace
 
@@ -196,13 +263,14 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.collectives = run.collectives;
     config.kernels = run.kernels;
     config.backend = run.backend;
+    config.math = run.math;
     config.local_rank = run.local_rank;
     config.local_ranks = run.local_ranks;
     config.fill = run.fill;
     config.faults = run.faults;
     config.observer = run.observer;
     trainer = std::make_unique<Trainer>(config, *endpoint.link, endpoint.native.get());
-    return run_steps(run, endpoint, *trainer);
+    return Steps(run, endpoint, *trainer).run();
   } catch (const Error& error) {
     LastWords words;
     words.rank = endpoint.link->rank();

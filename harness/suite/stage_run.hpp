@@ -13,6 +13,14 @@
 
 namespace zp {
 
+// The last steps of a run, back to back: nobody looks at them before the last one is over, and nothing is
+// said in between. Each is judged by what its meters counted, its loss and its norm; the last also by the
+// state that it left, which follows from all of them.
+struct Timing {
+  int lead_in = 0;  // the first of them, not timed: ranks enter it one after another
+  int timed = 0;
+};
+
 // What one stage's run needs; the same on all ranks but for `local_rank`, `local_ranks`, `faults`, `observer`
 // and `replay`.
 struct StageRun {
@@ -24,10 +32,12 @@ struct StageRun {
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
+  Math math = Math::ordered;
   int local_rank = 0;   // among the ranks of its host
   int local_ranks = 0;  // how many these are; 0: not known
   Fill fill = Fill::zero;
   int steps = 1;
+  Timing timing;  // of these steps
   Faults faults;
   Observer* observer = nullptr;                           // of this rank; null: nobody looks
   const std::vector<ReferenceStep>* reference = nullptr;  // at least `steps` of them

@@ -26,6 +26,7 @@ constexpr double kMostPlanned = 1e13;       // parameters
 constexpr double kMostPlannedExact = 1e11;  // with the columns of the exact tables
 constexpr double kLongestTimeout_s = 86'400;
 constexpr int kMostUnits = 1000;
+constexpr int kMostRounds = 10'000;
 
 void read_sequence(const Typed& typed, const ModelConfig& model, int64_t& sequence) {
   typed.whole("--seq", sequence, 1, kMostTokens);
@@ -264,6 +265,23 @@ void read_device(const Typed& typed, std::string& device) {
     fail(Exit::usage, "--device '" + device + "': is unknown; there are cpu, cuda and emulated");
 }
 
+// A vendor's bits are those of one library and device: nobody else's numbers are compared with them.
+void read_math(const Typed& typed, VerifyOptions& options) {
+  const auto text = typed.value("--math");
+  if (!text) return;
+  if (*text != "ordered" && *text != "vendor")
+    fail(Exit::usage, "--math '" + *text + "': must be ordered or vendor");
+  options.math = *text == "vendor" ? Math::vendor : Math::ordered;
+  if (options.math == Math::ordered) return;
+  if (options.device == "cpu") {
+    fail(Exit::unavailable, "--math vendor: is for --device cuda and emulated; the host's kernels are ours");
+  }
+  for (const std::string name : {"--golden", "--write-golden", "--dump"}) {
+    if (typed.given(name))
+      fail(Exit::usage, name + ": is for ordered arithmetic, whose bits hold elsewhere; leave --math out");
+  }
+}
+
 }  // namespace
 
 VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
@@ -280,6 +298,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
   read_device(typed, options.device);
+  read_math(typed, options);
   read_schedule(typed, options.schedule);
   typed.whole("--keep", options.keep, 0, kMostUnits);
   read_nodes(typed, options);
@@ -296,6 +315,17 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
     options.dump = *folder;
     check_dump_folder(options.dump);
   }
+  return options;
+}
+
+BenchOptions bench_options(const Typed& typed, const Launch& launch) {
+  BenchOptions options;
+  options.job = verify_options(typed, launch);
+  // Slow products would hide all else.
+  if (options.job.device == "cuda" && !typed.given("--math")) options.job.math = Math::vendor;
+  typed.whole("--warm-up", options.warm_up, 0, kMostSteps);
+  typed.whole("--rounds", options.rounds, 1, kMostRounds);
+  options.job.steps += options.warm_up;
   return options;
 }
 
@@ -346,28 +376,6 @@ DevicesOptions devices_options(const Typed& typed) {
   if (options.device != "cuda" && options.device != "emulated")
     fail(Exit::usage, "--device '" + options.device + "': has no devices; there are cuda and emulated");
   return options;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
-std::optional<std::string> Typed::value(const std::string& name) const {
-  const std::vector<std::string> values = all(name);
-  if (values.size() > 1) fail(Exit::usage, fmt::format("{}: is given {} times", name, values.size()));
-  if (values.empty()) return std::nullopt;
-  return values.front();
-}
-
-std::vector<std::string> Typed::all(const std::string& name) const {
-  const auto found = values_.find(name);
-  return found == values_.end() ? std::vector<std::string>() : found->second;
 }
 
 }  // namespace zp

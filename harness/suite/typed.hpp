@@ -41,6 +41,7 @@ class Typed {
 
 // Every value checked; throw Error as command_line.hpp says.
 VerifyOptions verify_options(const Typed& typed, const Launch& launch);
+BenchOptions bench_options(const Typed& typed, const Launch& launch);
 PlanOptions plan_options(const Typed& typed);
 DevicesOptions devices_options(const Typed& typed);
 

@@ -35,8 +35,9 @@ struct VerifyOptions {
   Method optimizer = Training{}.optimizer;
   float momentum = Training{}.momentum;
   Accumulate accumulate = Accumulate::fold;
-  std::string transport;               // "": mpi under a launcher, else threads
-  std::string device = "cpu";          // the stages'; the reference's is the host
+  std::string transport;       // "": mpi under a launcher, else threads
+  std::string device = "cpu";  // the stages'; the reference's is the host, but for vendor arithmetic
+  Math math = Math::ordered;
   std::optional<Algorithm> algorithm;  // none: default_algorithm()
   Schedule schedule;
   int keep = 0;     // zero3: units that stay gathered from forward to backward

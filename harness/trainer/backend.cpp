@@ -24,6 +24,7 @@ class HostEngine final : public Engine {
   void finish() override {}
   std::optional<DeviceMemory> memory() override { return std::nullopt; }
   void begin_peak() override {}
+  std::vector<std::string> choices() const override { return {}; }
 
  private:
   std::unique_ptr<Device> device_;
@@ -39,6 +40,9 @@ class HostBackend final : public Backend {
     return std::make_unique<HostEngine>(fill);
   }
   Bytes workspace(const KernelNeeds& needs) const override { return kernels::host_workspace(needs.host); }
+  std::string vendor() const override {
+    fail(Exit::unavailable, "--math vendor: is for --device cuda and emulated; the host's kernels are ours");
+  }
 };
 
 [[noreturn]] void refuse(std::string_view name, const std::string& why) {

@@ -21,6 +21,11 @@ namespace zp {
 struct KernelNeeds {
   kernels::HostOptions host;
   int64_t attention_rows = 0;  // batch·heads·sequence
+  // Of matrix products by a vendor (kernels/cuda/vendor_table.hpp).
+  Math math = Math::ordered;
+  Type operands = Type::f32;             // the parameters'
+  int64_t largest_a = 0, largest_b = 0;  // elements of operands that are no parameters
+  int64_t alignment = 1;                 // elements that every matrix begins at a multiple of
 };
 
 // Of one rank, used by its thread. Everything that it made must end before it.
@@ -44,6 +49,8 @@ class Engine {
   // What the device says of its own memory; none of the host's. Its peak begins anew with begin_peak().
   virtual std::optional<DeviceMemory> memory() = 0;
   virtual void begin_peak() = 0;
+  // How a vendor's library computes each product that it was asked for, a line each.
+  virtual std::vector<std::string> choices() const = 0;
 };
 
 // One of the devices that a backend spreads ranks over.
@@ -73,6 +80,9 @@ class Backend {
   virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const = 0;
   // Bytes of Category::workspace that both tables of an engine acquire.
   virtual Bytes workspace(const KernelNeeds& needs) const = 0;
+  // Which library, of which version, computes vendor arithmetic on which devices: what fixes its bits. Throws
+  // (unavailable) where there is none.
+  virtual std::string vendor() const = 0;
 };
 
 const Backend& cpu_backend();

@@ -8,9 +8,18 @@
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 #include "kernels/cuda/cuda_table.hpp"
+#include "kernels/cuda/vendor_table.hpp"
 
 namespace zp {
 namespace {
+
+kernels::VendorOptions vendor_options(const KernelNeeds& needs, cudaStream_t stream) {
+  return {.stream = stream,
+          .operands = needs.operands,
+          .largest_a = needs.largest_a,
+          .largest_b = needs.largest_b,
+          .alignment = needs.alignment};
+}
 
 class CudaEngine final : public Engine {
  public:
@@ -18,10 +27,15 @@ class CudaEngine final : public Engine {
 
   Device& device() override { return *device_; }
   std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) override {
-    return kernels::make_ordered_table(
-        kernels::make_cuda_table(device,
-                                 {.stream = compute_->handle(), .max_attention_rows = needs.attention_rows}),
-        *compute_);
+    auto own = kernels::make_cuda_table(
+        device, {.stream = compute_->handle(), .max_attention_rows = needs.attention_rows});
+    if (needs.math == Math::vendor) {
+      auto vendor =
+          kernels::make_vendor_table(std::move(own), device, vendor_options(needs, compute_->handle()));
+      products_ = vendor.get();
+      own = std::move(vendor);
+    }
+    return kernels::make_ordered_table(std::move(own), *compute_);
   }
   Stream* transport_stream() override { return transport_.get(); }
   std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) override {
@@ -35,8 +49,12 @@ class CudaEngine final : public Engine {
   void finish() override { compute_->finish(); }
   std::optional<DeviceMemory> memory() override { return device_->memory(); }
   void begin_peak() override { device_->begin_peak(); }
+  std::vector<std::string> choices() const override {
+    return products_ == nullptr ? std::vector<std::string>() : products_->choices();
+  }
 
  private:
+  const kernels::VendorTable* products_ = nullptr;  // lives as long as the kernels that were made
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<CudaStream> compute_ = device_->make_stream(), transport_ = device_->make_stream();
 };
@@ -73,8 +91,21 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaEngine>(local_rank % static_cast<int>(here_.gpus.size()), fill);
   }
   Bytes workspace(const KernelNeeds& needs) const override {
-    return kernels::cuda_workspace({.stream = nullptr, .max_attention_rows = needs.attention_rows}) +
-           kernels::cuda_workspace({});
+    const Bytes own =
+        kernels::cuda_workspace({.stream = nullptr, .max_attention_rows = needs.attention_rows}) +
+        kernels::cuda_workspace({});
+    if (needs.math == Math::ordered) return own;
+    return own + kernels::vendor_workspace(vendor_options(needs, nullptr));
+  }
+  std::string vendor() const override {
+    // Ranks on different devices would not compute the same.
+    for (const CudaGpu& gpu : here_.gpus) {
+      if (gpu.name == here_.gpus.front().name) continue;
+      fail(Exit::unavailable, "--math vendor: the GPUs of this host differ (" + here_.gpus.front().name +
+                                  ", " + gpu.name +
+                                  "), and so would their bits; CUDA_VISIBLE_DEVICES selects some");
+    }
+    return kernels::vendor_library() + " on " + here_.gpus.front().name;
   }
 
  private:

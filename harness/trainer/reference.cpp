@@ -15,13 +15,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "harness/base/check.hpp"
+#include "harness/device/host_access.hpp"
 #include "harness/trainer/reference_fixed.hpp"
 #include "harness/trainer/reference_gpt.hpp"
 #include "harness/trainer/reference_parts.hpp"
@@ -84,11 +85,10 @@ class Alone final : public Reference {
     const Tensor& described = tensor_at(tensor);
     std::vector<uint32_t> out(static_cast<size_t>(described.length));
     if (described.frozen && kind != HashKind::param) return out;
-    const View view = state(kind).at(described.spec.name).all();
-    for (size_t i = 0; i < out.size(); ++i) {
-      out[i] = view.type() == Type::bf16 ? view.read<bf16>()[i].bits
-                                         : std::bit_cast<uint32_t>(view.read<float>()[i]);
-    }
+    // Little-endian: the bits of a bf16 are the lower half of its word.
+    const HostBytes held(state(kind).at(described.spec.name).all());
+    const size_t each = held.bytes().size() / out.size();
+    for (size_t i = 0; i < out.size(); ++i) std::memcpy(&out[i], held.bytes().data() + i * each, each);
     return out;
   }
 

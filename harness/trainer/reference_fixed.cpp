@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harness/base/check.hpp"
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -38,7 +39,7 @@ int64_t fixed_units(float x) {
 std::string FixedSums::add(const std::string& tensor, const View& gradient) {
   std::vector<int64_t>& sum = sums_[tensor];
   sum.resize(static_cast<size_t>(gradient.length().n));
-  const float* g = gradient.read<float>();
+  const HostView<float> g(gradient);
   for (size_t i = 0; i < sum.size(); ++i) {
     if (!(std::fabs(static_cast<double>(g[i])) * micro_batches_ < kFixedPointBound)) {
       return "gradient of " + tensor + ", element " + std::to_string(i) + ", is " + std::to_string(g[i]) +
@@ -51,11 +52,12 @@ std::string FixedSums::add(const std::string& tensor, const View& gradient) {
 
 void FixedSums::store(const std::string& tensor, const View& into) const {
   const std::vector<int64_t>& sum = sums_.at(tensor);
-  float* out = into.write<float>();
+  std::vector<float> out(sum.size());
   for (size_t i = 0; i < sum.size(); ++i) {
     const double units = static_cast<double>(sum[i]);
     out[i] = static_cast<float>(std::ldexp(units, -kFractionBits));
   }
+  write_from_host<float>(into, out);
 }
 
 }  // namespace zp

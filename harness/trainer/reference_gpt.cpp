@@ -1,11 +1,11 @@
 // Forward and backward of the reference's GPT.
 #include "harness/trainer/reference_gpt.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "harness/base/check.hpp"
+#include "harness/device/host_access.hpp"
 
 namespace zp {
 namespace {
@@ -95,7 +95,7 @@ class Gpt final : public ReferenceGpt {
     for (const int32_t token : tokens) {
       require(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
     }
-    std::copy(tokens.begin(), tokens.end(), to.all().write<int32_t>());
+    write_from_host<int32_t>(to.all(), tokens);
   }
 
   View weight(const std::string& name) const { return weights_->at(name).all(); }
@@ -203,7 +203,7 @@ class Gpt final : public ReferenceGpt {
                                               .loss = loss_.all(),
                                               .rows = rows_,
                                               .vocabulary = vocabulary});
-    return *loss_.all().read<float>();
+    return HostView<float>(loss_.all())[0];
   }
 
   void block_forward(size_t i) {

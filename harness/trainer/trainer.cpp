@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "harness/device/host_access.hpp"
+#include "harness/trainer/needs.hpp"
 
 namespace zp {
 namespace {
@@ -24,7 +25,7 @@ T& behind(std::unique_ptr<T>& holder, T& inner, const Fault& fault) {
 }
 
 KernelNeeds needs_of(const TrainerConfig& config) {
-  return {.host = config.kernels, .attention_rows = config.shape.rows() * config.model.heads};
+  return needs_of(config.model, config.shape, config.training.recipe, config.math, config.kernels);
 }
 
 Sharing sharing_of(const TrainerConfig& config) {
@@ -105,6 +106,7 @@ kernels::Table& Trainer::dress(Tables& tables, std::unique_ptr<kernels::Table> o
 void Trainer::make_transport(Link& link, Native* native, Device& device, kernels::Table& table) {
   CollectiveOptions options = config_.collectives;
   options.stream = engine_->transport_stream();
+  if (options.stream == nullptr) options.clock = &clock_;
   if (options.algorithm == Algorithm::native) {
     require(native != nullptr, "native collectives are a library's");
     collectives_ = make_native(*native, table, options);
@@ -126,35 +128,54 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
   device_watch_.begin_step();
   if (config_.faults.begin_step) config_.faults.begin_step(step);
   ledger_.now().micro_batch_grads.resize(visits_.size());
+  clock_.take();
   Watch watch(*engine_);
   watch.run();
   for (const Visit& visit : visits_) micro_step(step, visit, watch);
   strategy_->finish_reductions();
   ledger_.mark(Point::after_reduction);
-  watch.pause();
-
-  hash_runs(strategy_->own_state(), true, ledger_.now().grads);
-  hash_runs(strategy_->replicas(), true, ledger_.now().replica);
-  show(step, true);
-
-  watch.run();
+  inspect(watch, [&] {
+    hash_runs(strategy_->own_state(), true, ledger_.now().grads);
+    hash_runs(strategy_->replicas(), true, ledger_.now().replica);
+    show(step, true);
+  });
   exchange_losses();
   ledger_.now().norm_bits = std::bit_cast<uint64_t>(strategy_->step());
   ledger_.mark(Point::after_step);
   watch.pause();
+  ledger_.now().time_s = watch.seconds();
+  time_transfers();
+  if (inspection_ != Inspection::meters_only) inspect_state(step);
+  ledger_.now().device = device_watch_.evidence();
+  return ledger_.end_step();
+}
 
+void Trainer::time_transfers() {
+  const TransportSeconds seconds = clock_.take();
+  StepEvidence& now = ledger_.now();
+  now.transfers_timed = inspection_ != Inspection::full && engine_->transport_stream() == nullptr;
+  if (!now.transfers_timed) return;
+  now.exposed_s = seconds.exposed;
+  now.hidden_s = seconds.hidden;
+}
+
+void Trainer::inspect_state(int step) {
   hash_runs(strategy_->own_state(), false, ledger_.now().state);
   hash_runs(strategy_->replicas(), false, ledger_.now().replica);
   inspect_padding(strategy_->own_state());
   inspect_padding(strategy_->replicas());
   show(step, false);
-  if (config_.observer != nullptr) {
-    config_.observer->totals(step, std::bit_cast<double>(ledger_.now().loss_bits),
-                             std::bit_cast<double>(ledger_.now().norm_bits));
-  }
-  ledger_.now().device = device_watch_.evidence();
-  ledger_.now().time_s = watch.seconds();
-  return ledger_.end_step();
+  if (config_.observer == nullptr) return;
+  config_.observer->totals(step, std::bit_cast<double>(ledger_.now().loss_bits),
+                           std::bit_cast<double>(ledger_.now().norm_bits));
+}
+
+template <class Look>
+void Trainer::inspect(Watch& watch, const Look& look) {
+  if (inspection_ != Inspection::full) return;
+  watch.pause();
+  look();
+  watch.run();
 }
 
 void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
@@ -175,28 +196,15 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
     ledger_.enter_use(visit.element, use);
     if (use.pass == Pass::forward) {
       strategy_->before_forward(use.unit);
-      watch.pause();
-      hash_use(visit.element, use);
-      watch.run();
+      inspect(watch, [&] { hash_use(visit.element, use); });
       model_->forward(use.unit, weights(use.unit));
       strategy_->after_forward(use.unit);
       continue;
     }
     strategy_->before_backward(use.unit);
-    watch.pause();
-    hash_use(visit.element, use);
-    watch.run();
+    inspect(watch, [&] { hash_use(visit.element, use); });
     model_->backward(use.unit, weights(use.unit), gradients(use.unit));
-    watch.pause();
-    if (!layout_.unit(use.unit).frozen) {
-      check_range(step, number, use.unit, strategy_->grads(use.unit));
-      ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
-          hash_logical(HashKind::grad, use.unit, strategy_->grads(use.unit));
-      if (config_.observer != nullptr) {
-        config_.observer->gradient(step, number, use.unit, strategy_->grads(use.unit));
-      }
-    }
-    watch.run();
+    inspect(watch, [&] { look_at_gradient(step, number, visit, use.unit); });
     strategy_->after_backward(use.unit);
   }
   ledger_.leave_uses();
@@ -204,9 +212,16 @@ void Trainer::micro_step(int step, const Visit& visit, Watch& watch) {
   const float loss = model_->loss();
   write_from_host<float>(losses_.part({{at}, {at + 1}}), {&loss, 1});
   if (config_.observer == nullptr) return;
-  watch.pause();
-  config_.observer->micro_batch(step, number, tokens, loss);
-  watch.run();
+  inspect(watch, [&] { config_.observer->micro_batch(step, number, tokens, loss); });
+}
+
+void Trainer::look_at_gradient(int step, int number, const Visit& visit, int unit) {
+  if (layout_.unit(unit).frozen) return;
+  const View grads = strategy_->grads(unit);
+  check_range(step, number, unit, grads);
+  ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
+      hash_logical(HashKind::grad, unit, grads);
+  if (config_.observer != nullptr) config_.observer->gradient(step, number, unit, grads);
 }
 
 void Trainer::check_range(int step, int number, int unit, const View& grads) const {
@@ -254,7 +269,6 @@ void Trainer::exchange_losses() {
 HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
   const UnitLayout& layout = layout_.unit(unit);
   HashSum sum;
-  if (inspection_ != Inspection::full) return sum;
   tables_.own->run(kernels::HashRun{
       .x = whole.part({{0}, layout.length}), .kind = kind, .logical = layout.logical_begin.n, .sum = &sum});
   return sum;
@@ -295,7 +309,7 @@ void Trainer::show(int step, bool grads) {
 
 void Trainer::inspect_padding(const std::vector<StateRun>& held) {
   // Where fresh memory is NaN, so is padding that nobody writes.
-  if (config_.fill == Fill::nan || inspection_ != Inspection::full) return;
+  if (config_.fill == Fill::nan) return;
   for (const StateRun& state : held) {
     const Elements logical = std::max(layout_.unit(state.unit).length - state.in_unit.begin, Elements{0});
     if (logical >= state.in_unit.length()) continue;
@@ -308,7 +322,6 @@ void Trainer::inspect_padding(const std::vector<StateRun>& held) {
 }
 
 void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vector<TensorHash>& into) {
-  if (inspection_ != Inspection::full) return;
   for (const StateRun& state : held) {
     if ((state.kind == HashKind::grad) != grads) continue;
     for (const TensorRun& run : runs(layout_.unit(state.unit), state.in_unit)) {

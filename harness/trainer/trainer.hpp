@@ -42,16 +42,13 @@ struct TrainerConfig {
   CollectiveOptions collectives;
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
+  Math math = Math::ordered;
   int local_rank = 0;   // counts the ranks of this host: which of its devices this one takes
   int local_ranks = 0;  // how many there are; 0: nobody said
   Fill fill = Fill::zero;
   Faults faults;
   Observer* observer = nullptr;  // null: nobody looks
 };
-
-// How much of a step the evidence holds: everything, or only what the meters count by themselves (no hashes),
-// which proves no bits and shows what hashing costs.
-enum class Inspection { full, meters_only };
 
 // A rank in training. Lives on one thread.
 class Trainer {
@@ -67,6 +64,7 @@ class Trainer {
   int place() const;
   Strategy& strategy() { return *strategy_; }
   const Ledger& ledger() const { return ledger_; }
+  const Engine& engine() const { return *engine_; }
 
  private:
   class Watch;
@@ -78,9 +76,17 @@ class Trainer {
   // Weights and gradients as the model is given them: of the unit, and of the one that it borrows.
   UnitViews weights(int unit);
   UnitViews gradients(int unit);
+  // Calls `look` outside the step's time, where somebody looks at the step while it runs.
+  template <class Look>
+  void inspect(Watch& watch, const Look& look);
   void hash_use(int micro_step, const Use& use);
   // What fixed point does not hold must not reach it.
   void check_range(int step, int number, int unit, const View& grads) const;
+  // One unit's stored gradient of one micro-batch.
+  void look_at_gradient(int step, int number, const Visit& visit, int unit);
+  // What the step left.
+  void inspect_state(int step);
+  void time_transfers();
   // Gives the observer the averaged gradients, or everything else of the own state.
   void show(int step, bool grads);
   // Padding of gradients, parameters, masters and moments is zero.
@@ -89,6 +95,7 @@ class Trainer {
 
   // In order of construction: whatever stands below uses what stands above.
   TrainerConfig config_;
+  TransportClock clock_;
   Ledger ledger_;
   Layout layout_;
   std::unique_ptr<Engine> engine_;

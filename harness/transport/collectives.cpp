@@ -87,6 +87,7 @@ class Collectives final : public Transport {
       : link_(link),
         stream_(options.stream),
         timeout_s_(options.timeout_s),
+        clock_(options.clock),
         group_{.place = options.places.place_of(link.rank()),
                .places = options.places,
                .algorithm = options.algorithm,
@@ -106,6 +107,7 @@ class Collectives final : public Transport {
   int world() const override { return link_.world(); }
 
   Handle reduce_scatter(const ReduceScatter& call) override {
+    const TransportClock::Inside inside(clock_);
     check(call.cuts, call.whole, call.mine);
     check_summable(call.whole, call.mine, call.fixed, call.cuts);
     const auto flight = begin(Operation::reduce_scatter, call.label, call.cuts);
@@ -115,6 +117,7 @@ class Collectives final : public Transport {
   }
 
   Handle all_gather(const AllGather& call) override {
+    const TransportClock::Inside inside(clock_);
     check(call.cuts, call.whole, call.mine);
     require(call.mine.empty() || call.mine.type() == call.whole.type(), "a gather moves one type");
     const auto flight = begin(Operation::all_gather, call.label, call.cuts);
@@ -131,6 +134,7 @@ class Collectives final : public Transport {
   }
 
   Handle all_reduce(const AllReduce& call) override {
+    const TransportClock::Inside inside(clock_);
     require(call.cuts.world() == world(), "a collective's cuts name a slice for every place");
     const View mine = call.whole.part(call.cuts.of(place()));
     const View summed = call.sums.storage() == nullptr ? call.whole : call.sums;
@@ -144,10 +148,13 @@ class Collectives final : public Transport {
   }
 
   void poll() override {
-    if (!flights_.empty() && !failure_) progress();
+    if (flights_.empty() || failure_) return;
+    const TransportClock::Inside inside(clock_);
+    progress();
   }
 
   void wait_for(Flight& flight) {
+    const TransportClock::Inside inside(clock_);
     if (std::uncaught_exceptions() > 0) {
       abandon_all(Error(Exit::internal,
                         "a collective was in flight when an error passed: " + text_of(flight.caption())));
@@ -228,6 +235,7 @@ class Collectives final : public Transport {
       if (cuts.within.empty() || !written_by_own_buckets(storage)) settle(storage);
     }
     flights_.push_back(flight);
+    tell_clock();
     progress();
     for (Storage* storage : writes) Flight::register_writer(storage, flight);
     if (flight->complete()) flight->unregister(mark());
@@ -258,6 +266,7 @@ class Collectives final : public Transport {
       if (flight->complete()) flight->unregister(mark());
       return flight->complete();
     });
+    tell_clock();
     progressing_ = false;
     return moved;
   }
@@ -280,9 +289,14 @@ class Collectives final : public Transport {
     flights_.clear();
   }
 
+  void tell_clock() const {
+    if (clock_ != nullptr) clock_->under_way(flights_.size());
+  }
+
   Link& link_;
   Stream* stream_;
   double timeout_s_;
+  TransportClock* clock_;
   Buffer pieces_;
   Group group_;
   int64_t next_sequence_ = 0;

@@ -74,7 +74,7 @@ std::vector<Elements> lengths_of(const Cuts& cuts) {
 class NativeTransport final : public Transport {
  public:
   NativeTransport(Native& native, kernels::Table& kernels, const CollectiveOptions& options)
-      : native_(native), kernels_(kernels), timeout_s_(options.timeout_s) {
+      : native_(native), kernels_(kernels), timeout_s_(options.timeout_s), clock_(options.clock) {
     if (options.places.rank_at != Places::in_rank_order(native.world()).rank_at)
       fail(Exit::unavailable, "algorithm native: a library's collectives know places in rank order only");
     if (options.stream != nullptr)
@@ -89,6 +89,7 @@ class NativeTransport final : public Transport {
   int world() const override { return native_.world(); }
 
   Handle reduce_scatter(const ReduceScatter& call) override {
+    const TransportClock::Inside inside(clock_);
     check(call.cuts);
     const auto flight = begin(Operation::reduce_scatter, call.label);
     settle({call.whole, call.mine, call.fixed.image});
@@ -103,6 +104,7 @@ class NativeTransport final : public Transport {
   }
 
   Handle all_gather(const AllGather& call) override {
+    const TransportClock::Inside inside(clock_);
     check(call.cuts);
     const auto flight = begin(Operation::all_gather, call.label);
     settle({call.whole});
@@ -116,6 +118,7 @@ class NativeTransport final : public Transport {
   }
 
   Handle all_reduce(const AllReduce& call) override {
+    const TransportClock::Inside inside(clock_);
     check(call.cuts);
     const auto flight = begin(Operation::all_reduce, call.label);
     const View source = call.sums.storage() == nullptr ? call.whole : call.sums;
@@ -129,10 +132,13 @@ class NativeTransport final : public Transport {
   }
 
   void poll() override {
-    if (!flights_.empty() && !failure_) progress();
+    if (flights_.empty() || failure_) return;
+    const TransportClock::Inside inside(clock_);
+    progress();
   }
 
   void wait_for(const NativeFlight& flight) {
+    const TransportClock::Inside inside(clock_);
     if (std::uncaught_exceptions() > 0)
       abandon_all(
           Error(Exit::internal, "an error passed while a collective was under way: " + flight.text()));
@@ -188,6 +194,7 @@ class NativeTransport final : public Transport {
   Handle launch(const std::shared_ptr<NativeFlight>& flight, std::initializer_list<View> writes) {
     for (const View& view : writes) flight->register_writer(view.storage(), flight);
     flights_.push_back(flight);
+    tell_clock();
     progress();
     return Handle(flight);
   }
@@ -206,6 +213,7 @@ class NativeTransport final : public Transport {
       if (flight->complete()) flight->unregister();
       return flight->complete();
     });
+    tell_clock();
     progressing_ = false;
     return moved;
   }
@@ -216,9 +224,14 @@ class NativeTransport final : public Transport {
     flights_.clear();
   }
 
+  void tell_clock() const {
+    if (clock_ != nullptr) clock_->under_way(flights_.size());
+  }
+
   Native& native_;
   kernels::Table& kernels_;
   double timeout_s_;
+  TransportClock* clock_;
   int64_t next_ = 0;  // number of the next collective
   std::vector<std::shared_ptr<NativeFlight>> flights_;
   std::unique_ptr<Error> failure_;

@@ -14,6 +14,7 @@
 
 #include "harness/device/device.hpp"
 #include "harness/layout/layout.hpp"
+#include "harness/transport/clock.hpp"
 #include "kernels/kernels.hpp"
 
 namespace zp {
@@ -241,6 +242,7 @@ struct CollectiveOptions {
   // On which the link and the kernels use memory: what they were given is over in the order of this stream.
   // Null: the host does, and it is over when they say so.
   Stream* stream = nullptr;
+  TransportClock* clock = nullptr;  // null: nobody measures
 };
 
 inline constexpr Bytes kPiece{256 * 1024};  // one receive piece; longest message of a reduce-scatter
