@@ -192,15 +192,12 @@ if [ "$device" = emulated ]; then
   small=(--model "layers=1,width=8,heads=2,positions=8,vocabulary=16" --micro-batches 1)
   gpt2=("${small[@]}")
 fi
-if [[ $("$zeroproof" --help) =~ [[:space:]]bench[[:space:]] ]]; then
-  name="throughput, ordered math"
-  step "$name" 90 "$zeroproof" bench --device "$device" --math ordered "${rounds[@]}" "${small[@]}" \
+for math in ordered vendor; do
+  model=("${small[@]}")
+  [ "$math" = ordered ] || model=("${gpt2[@]}")
+  name="throughput, $math math"
+  step "$name" 90 "$zeroproof" bench --device "$device" --math "$math" "${rounds[@]}" "${model[@]}" \
     --out "$(records_of "$name")"
-  name="throughput, vendor math"
-  step "$name" 90 "$zeroproof" bench --device "$device" --math vendor "${rounds[@]}" "${gpt2[@]}" \
-    --out "$(records_of "$name")"
-else
-  not_measured "throughput" "this zeroproof has no command bench"
-fi
+done
 
 record summary --out "$out"

@@ -21,7 +21,8 @@ TEST_F(GpuCheck, GoesThroughEveryStepOnTheEmulatedGpu) {
             file("check.jsonl"));
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   for (const char* step : {"a device that computes", "devices", "kernels against golden hashes",
-                           "stages, N = 4, threads, tiny-bf16-fp32grad", "kernel rates"}) {
+                           "stages, N = 4, threads, tiny-bf16-fp32grad", "kernel rates",
+                           "throughput, ordered math", "throughput, vendor math"}) {
     const size_t at = outcome.out.find(std::string("s  ") + step);
     ASSERT_NE(at, std::string::npos) << step << "\n" << outcome.out;
     EXPECT_TRUE(outcome.out.substr(outcome.out.rfind('\n', at) + 1).starts_with("passed ")) << outcome.out;
