@@ -90,6 +90,12 @@ records_of() { echo "$logs/${1//[^A-Za-z0-9]/_}.jsonl"; }
 has_mpi=OFF
 if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then has_mpi=ON; fi
 
+# NCCL's header, which comes with the headers that were gathered, where neither compiler nor toolkit has it.
+if [ -z "${NCCL_HOME:-}" ] && [ -f gpu_pack/include/nccl.h ] &&
+  ! echo '#include <nccl.h>' | g++ -x c++ -E -I "${CUDA_HOME:-/usr/local/cuda}/include" - >/dev/null 2>&1; then
+  export NCCL_HOME=$PWD/gpu_pack
+fi
+
 make_build() {
   local generator=(-G "Unix Makefiles") targets capability
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
