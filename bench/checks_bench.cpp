@@ -29,13 +29,6 @@ Job job_of(const Options& options, const std::string& model) {
   return resolve(asked, kRanks, "threads");
 }
 
-const TransportRow& threads() {
-  for (const TransportRow& row : transports()) {
-    if (row.name == "threads") return row;
-  }
-  fail(Exit::internal, "ranks can be threads");
-}
-
 struct Times {
   std::vector<double> checked, unchecked;
   bool proved = true;
@@ -55,7 +48,7 @@ bool checked_step(Trainer& trainer, const RunFacts& facts, const ReferenceStep& 
 Times times_of(const Job& job, const StageRow& row, const std::vector<ReferenceStep>& reference) {
   Times times;
   std::mutex proved;
-  threads().run(kRanks, job.timeout_s, [&](Endpoint& endpoint) {
+  transport_named("threads").run(kRanks, job.timeout_s, [&](Endpoint& endpoint) {
     const StageRun run = job.stage_run(row);
     TrainerConfig config;
     config.stage = row.name();
@@ -125,7 +118,7 @@ int main(int argc, char** argv) {
   const Options options = parse(&count, args.data());
   const zp::Job job = job_of(options, model);
   std::vector<zp::ReferenceRun> references;
-  threads().run(1, job.timeout_s, [&](zp::Endpoint& endpoint) {
+  transport_named("threads").run(1, job.timeout_s, [&](zp::Endpoint& endpoint) {
     references = zp::run_references(job, *endpoint.control, [](const std::string&) {});
   });
   benchmark::AddCustomContext("model", model);

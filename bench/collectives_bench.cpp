@@ -206,11 +206,7 @@ int main(int argc, char** argv) {
   using namespace zp::bench;
   const int world = std::max(1, zp::launched_world());
   // A file for records is rank 0's alone.
-  const zp::TransportRow* mpi = nullptr;
-  for (const zp::TransportRow& row : zp::transports()) {
-    if (row.name == "mpi") mpi = &row;
-  }
-  mpi->run(world, 60.0, [&](zp::Endpoint& endpoint) {
+  zp::transport_named("mpi").run(world, 60.0, [&](zp::Endpoint& endpoint) {
     std::vector<char*> args;
     for (int i = 0; i < argc; ++i) {
       const bool record = std::string_view(argv[i]).starts_with("--benchmark_out");

@@ -4,7 +4,7 @@ set(ZP_PASSED "")
 foreach(header harness/base/check.hpp harness/base/quantities.hpp harness/base/type.hpp harness/base/vocabulary.hpp
         harness/device/device.hpp harness/device/device_limits.hpp harness/device/device_memory.hpp
         harness/layout/layout.hpp harness/trainer/backend.hpp
-        harness/transport/transport.hpp kernels/kernels.hpp)
+        harness/transport/carrier.hpp harness/transport/transport.hpp kernels/kernels.hpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
   file(SHA256 ${PROJECT_SOURCE_DIR}/${header} digest)
   string(APPEND ZP_PASSED ${digest})
@@ -23,6 +23,41 @@ else()
   message(STATUS "Vendor arithmetic: not built, cublasLt.h was not found")
   set(ZP_VENDOR_SOURCES ${PROJECT_SOURCE_DIR}/kernels/cuda/vendor_absent.cpp)
 endif()
+
+find_path(ZP_CUDA_INCLUDE cuda_runtime_api.h HINTS $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES include
+          DOC "NVIDIA's headers, for the emulated CUDA runtime and for NCCL's")
+find_path(ZP_NCCL_INCLUDE nccl.h HINTS $ENV{NCCL_HOME} ${ZP_CUDA_INCLUDE} ${ZP_PACK} PATH_SUFFIXES include
+          DOC "NCCL's header")
+find_library(ZP_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS $ENV{NCCL_HOME} ${ZP_CUDA_INCLUDE}/.. PATH_SUFFIXES lib lib64
+             DOC "NCCL, whose folder is where --transport nccl looks for it first")
+if(ZP_NCCL_INCLUDE)
+  message(STATUS "NCCL: header in ${ZP_NCCL_INCLUDE}, library ${ZP_NCCL_LIBRARY}")
+else()
+  message(STATUS "NCCL: nccl.h was not found, there will be no transport nccl")
+endif()
+
+# zp_nccl(target loaded|linked): messages by NCCL, which is opened when it is asked for, or what the target is linked to.
+function(zp_nccl target how)
+  set(transport ${PROJECT_SOURCE_DIR}/harness/transport)
+  target_sources(${target} PRIVATE ${transport}/nccl_words.cpp)
+  if(NOT ZP_NCCL_INCLUDE)
+    target_sources(${target} PRIVATE ${transport}/nccl_absent.cpp)
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${transport}/nccl_carrier.cpp)
+  target_include_directories(${target} SYSTEM PRIVATE ${ZP_NCCL_INCLUDE} ${ZP_CUDA_INCLUDE})
+  if(how STREQUAL linked)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/correctness/emulated_backend/nccl_linked.cpp)
+  else()
+    target_sources(${target} PRIVATE ${transport}/nccl_loaded.cpp)
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+    if(ZP_NCCL_LIBRARY)
+      cmake_path(GET ZP_NCCL_LIBRARY PARENT_PATH folder)
+      set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH ${folder})
+      set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH ${folder})
+    endif()
+  endif()
+endfunction()
 
 # zp_backend(name): libzeroproof_<name>.so beside the executable, which opens it when ranks are to compute on that device
 # (harness/trainer/backend.hpp). The caller adds CUDA's runtime and the kernels, real or emulated. All of it is compiled

@@ -60,7 +60,7 @@ const std::vector<Quarantine>& quarantines() {
        R"(harness/transport/mpi[a-z_]*\.cpp|correctness/transport/.*|bench/collectives_bench\.cpp|)"
        R"(correctness/cuda_emulator/nccl_processes\.cpp)",
        0},
-      {R"(nccl\.h)", R"(harness/transport/nccl[a-z_]*\.cpp|correctness/cuda_emulator/.*)", 0},
+      {R"(nccl\.h)", R"(harness/transport/nccl[a-z_]*\.(cpp|hpp)|correctness/cuda_emulator/.*)", 0},
       {R"((cuda|cublas|nvrtc).*\.(h|hpp|cuh))",
        R"(harness/(device/cuda_|measure/).*|kernels/cuda/.*|correctness/(kernels/cuda|cuda_emulator)/.*|)"
        R"(bench/cuda/.*)",

@@ -40,6 +40,7 @@ case $device in
   emulated)
     [ -n "$build" ] || stop 6 "--device emulated needs --build FOLDER, a build with its tests"
     gpus=1 sizes=odd rates=cuda_rates_emulated scale=(tiny)
+    export ZP_EMULATED_CUDA_DEVICES=1
     ;;
   *) stop 6 "--device $device: there are cuda and emulated" ;;
 esac

@@ -70,6 +70,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->major = 8;
   properties->multiProcessorCount = kProcessors;
   properties->pciBusID = device + 1;
+  properties->uuid.bytes[0] = static_cast<char>(device + 1);
   properties->asyncEngineCount = 2;
   properties->concurrentKernels = 1;
   properties->unifiedAddressing = 1;

@@ -1,6 +1,7 @@
 // Entry points of the emulated NCCL: calls that move data, and groups of them. Signatures are NVIDIA's.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/memory.hpp"
@@ -71,14 +72,21 @@ ncclResult_t check(const ncclComm& comm, const Call& call, cudaStream_t stream) 
   return result;
 }
 
+// A communicator that does not block comes to it when its state is asked for.
 ncclResult_t enqueue_calls(const Shared<ncclComm>& comm, cudaStream_t stream, std::vector<Call> calls) {
-  const cudaError_t code = enqueue(stream, new Calls(comm, std::move(calls)));
-  return code == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  if (comm->blocking) return enqueue_now(comm, stream, std::move(calls));
+  comm->pending.push_back({stream, std::move(calls)});
+  return ncclInProgress;
 }
 
 ncclResult_t issue(ncclComm_t handle, cudaStream_t stream, Call call) {
   const Shared<ncclComm> comm = alive_comm(handle, name_of(call.what.kind));
   if (!comm) return ncclInvalidArgument;
+  if (!comm->pending.empty() || (!comm->blocking && !comm->joined)) {
+    return refuse_nccl(ncclInvalidUsage,
+                       "%s, rank %d of %d: the communicator is still busy with another call",
+                       name_of(call.what.kind), comm->rank, comm->world);
+  }
   if (call.what.count == 0) return ncclSuccess;
   const ncclResult_t result = check(*comm.get(), call, stream);
   if (result != ncclSuccess) return result;
@@ -97,6 +105,17 @@ Call made(CallKind kind, const void* from, void* to, std::size_t count, ncclData
 }
 
 }  // namespace
+
+ncclResult_t enqueue_now(const Shared<ncclComm>& comm, cudaStream_t stream, std::vector<Call> calls) {
+  const Settings& now = settings();
+  const bool fails = now.nccl_fault != NcclFault::none && comm->rank == now.nccl_fault_rank &&
+                     comm->issued.load() == static_cast<std::uint64_t>(now.nccl_fault_at);
+  while (fails && now.nccl_fault == NcclFault::stop) pause();
+  if (fails && now.nccl_fault == NcclFault::error) comm->error = ncclRemoteError;
+  const auto ends = fails ? Calls::Ends::never : Calls::Ends::by_itself;
+  const cudaError_t code = enqueue(stream, new Calls(comm, std::move(calls), ends));
+  return code == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
 
 Group& group() {
   static thread_local Group mine;

@@ -76,18 +76,29 @@ Shared<ncclComm> alive_comm(ncclComm_t handle, const char* call) {
   return comm;
 }
 
-ncclResult_t wait_until_joined(ncclComm& comm) {
-  UntilJoined awaited(comm);
-  wait_for(awaited, Domain::of_this_thread(), "ncclCommInitRank");
+namespace {
+
+ncclResult_t refuse_shared_device(ncclComm& comm) {
   const int other = comm.rings->same_device(comm.rank);
   if (other < 0) return ncclSuccess;
   return refuse_nccl(ncclInvalidUsage, "ncclCommInitRank: ranks %d and %d are both on device %d", comm.rank,
                      other, comm.device);
 }
 
+}  // namespace
+
+ncclResult_t wait_until_joined(ncclComm& comm) {
+  UntilJoined awaited(comm);
+  wait_for(awaited, Domain::of_this_thread(), "ncclCommInitRank");
+  return refuse_shared_device(comm);
+}
+
 namespace {
 
-ncclResult_t join(ncclComm_t* handle, int world, const ncclUniqueId& id, int rank, int device) {
+enum class Blocking { yes, no };
+
+ncclResult_t join(ncclComm_t* handle, int world, const ncclUniqueId& id, int rank, int device,
+                  Blocking blocking = Blocking::yes) {
   *handle = nullptr;
   if (world < 1 || world > kMostRanks || rank < 0 || rank >= world) {
     return refuse_nccl(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank, world);
@@ -99,15 +110,36 @@ ncclResult_t join(ncclComm_t* handle, int world, const ncclUniqueId& id, int ran
   Shared<ncclComm> comm = Shared<ncclComm>::adopt(new ncclComm(world, rank, device));
   const std::string wrong = Rings::join(name, world, rank, device, comm->rings);
   if (!wrong.empty()) return refuse_nccl(ncclInvalidUsage, "ncclCommInitRank: %s", wrong.c_str());
+  comm->blocking = blocking == Blocking::yes;
   if (group().depth > 0) {
     group().joining.push_back(comm);
-  } else {
+  } else if (comm->blocking) {
     const ncclResult_t result = wait_until_joined(*comm.get());
     if (result != ncclSuccess) return result;
   }
   comm->retain();  // for its handle
   *handle = handles<ncclComm>().add(comm.get());
-  return ncclSuccess;
+  return comm->blocking ? ncclSuccess : ncclInProgress;
+}
+
+// What a communicator that does not block does when it is asked.
+ncclResult_t advance(const Shared<ncclComm>& comm) {
+  Domain::of_this_thread().touch();
+  if (settings().schedule == Schedule::serial) Domain::of_this_thread().step();
+  if (comm->error != ncclSuccess) return comm->error;
+  if (!comm->blocking && !comm->joined) {
+    if (!comm->rings->complete()) return ncclInProgress;
+    comm->joined = true;
+    comm->error = refuse_shared_device(*comm.get());
+  }
+  std::vector<ncclComm::Pending> pending = std::move(comm->pending);
+  comm->pending.clear();
+  ncclResult_t result = comm->error;
+  for (ncclComm::Pending& one : pending) {
+    const ncclResult_t enqueued = enqueue_now(comm, one.stream, std::move(one.calls));
+    if (enqueued != ncclSuccess) result = comm->error = enqueued;
+  }
+  return result;
 }
 
 }  // namespace
@@ -136,6 +168,8 @@ const char* ncclGetErrorString(ncclResult_t result) {
     case ncclUnhandledCudaError: return "a CUDA call failed";
     case ncclInvalidArgument: return "invalid argument";
     case ncclInvalidUsage: return "invalid usage";
+    case ncclRemoteError: return "another process exited or there was a network error";
+    case ncclInProgress: return "in progress";
     default: return "unknown result code";
   }
 }
@@ -148,11 +182,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int world, ncclUniqueId id, int 
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int world, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (config != nullptr && config->blocking == 0) {
-    return refuse_nccl(ncclInvalidUsage,
-                       "ncclCommInitRankConfig: communicators that do not block are not emulated");
-  }
-  return join(comm, world, id, rank, current_device());
+  const Blocking blocking = config != nullptr && config->blocking == 0 ? Blocking::no : Blocking::yes;
+  return join(comm, world, id, rank, current_device(), blocking);
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* list) {
@@ -192,8 +223,9 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
-  if (!alive_comm(handle, "ncclCommGetAsyncError")) return ncclInvalidArgument;
-  *error = ncclSuccess;
+  const Shared<ncclComm> comm = alive_comm(handle, "ncclCommGetAsyncError");
+  if (!comm) return ncclInvalidArgument;
+  *error = advance(comm);
   return ncclSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "correctness/cuda_emulator/fault.hpp"
+#include "correctness/cuda_emulator/settings.hpp"
 
 namespace zp::emulated {
 
@@ -37,6 +38,7 @@ Transfer::Transfer(ncclComm& comm, const Description& what, int peer, Direction 
 }
 
 bool Transfer::can_move() const {
+  if (!fits_) return false;
   if (direction_ == Direction::receive) return ring_->filled() > 0;
   if (moved_ < bytes_ || described_ < sizeof what_) return ring_->filled() < kRingBytes;
   return ring_->consumed.load(std::memory_order_acquire) >= end_;
@@ -75,8 +77,9 @@ void Transfer::receive() {
   if (described_ < sizeof theirs_) {
     got = ring_->get(header + described_, sizeof theirs_ - described_);
     described_ += got;
-    if (described_ == sizeof theirs_) check(theirs_);
+    if (described_ == sizeof theirs_) fits_ = fits(theirs_);
   }
+  if (!fits_) return;
   if (described_ == sizeof theirs_ && moved_ < bytes_) {
     const std::size_t more = ring_->get(data_ + moved_, bytes_ - moved_);
     moved_ += more;
@@ -86,13 +89,14 @@ void Transfer::receive() {
   done_ = described_ == sizeof theirs_ && moved_ == bytes_;
 }
 
-void Transfer::check(const Description& theirs) const {
+bool Transfer::fits(const Description& theirs) const {
   Description expected = what_;
   if (what_.kind == CallKind::receive) {
     expected.kind = CallKind::send;
     expected.sequence = theirs.sequence;  // messages between two ranks are counted by their order alone
   }
-  if (theirs == expected) return;
+  if (theirs == expected) return true;
+  if (settings().nccl_mismatch == 0) return false;
   const auto text = [](const Description& of, char(&to)[160]) {
     std::snprintf(to, sizeof to, "%s of %llu %s (%s, root %d, collective %u)", name_of(of.kind),
                   static_cast<unsigned long long>(of.count), name_of(of.type), name_of(of.reduction), of.root,
@@ -107,8 +111,12 @@ void Transfer::check(const Description& theirs) const {
 
 // ---- A group of calls
 
-Calls::Calls(Shared<ncclComm> comm, std::vector<Call> calls)
-    : Operation(text_), comm_(std::move(comm)), calls_(std::move(calls)), turn_(comm_->issued.fetch_add(1)) {
+Calls::Calls(Shared<ncclComm> comm, std::vector<Call> calls, Ends ends)
+    : Operation(text_),
+      comm_(std::move(comm)),
+      calls_(std::move(calls)),
+      turn_(comm_->issued.fetch_add(1)),
+      ends_(ends) {
   std::snprintf(text_, sizeof text_, "%s%s, rank %d of %d", name_of(calls_.front().what.kind),
                 calls_.size() > 1 ? " in a group" : "", comm_->rank, comm_->world);
 }
@@ -127,7 +135,9 @@ bool Calls::first_of_its_ring(std::size_t transfer) const {
 bool Calls::ready() {
   heard_.store(comm_->rings->heard(comm_->rank), std::memory_order_release);
   if (comm_->finished.load() != turn_) return false;
-  if (!begun_ || comm_->aborted.load()) return true;
+  if (comm_->aborted.load()) return true;
+  if (ends_ == Ends::never) return false;
+  if (!begun_) return true;
   bool all_done = true;
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     if (transfers_[i].done()) continue;
@@ -140,8 +150,8 @@ bool Calls::ready() {
 void Calls::await() { comm_->rings->listen(comm_->rank, heard_.load(std::memory_order_acquire), kNapUs); }
 
 bool Calls::step() {
-  if (!begun_) begin();
-  bool done = true;
+  if (!begun_ && ends_ == Ends::by_itself) begin();
+  bool done = ends_ == Ends::by_itself;
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     if (!transfers_[i].done() && first_of_its_ring(i)) transfers_[i].move();
     done = done && transfers_[i].done();

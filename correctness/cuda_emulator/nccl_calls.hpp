@@ -11,21 +11,6 @@
 #include "correctness/cuda_emulator/nccl_rings.hpp"
 #include "correctness/cuda_emulator/stream.hpp"
 
-// What ncclComm_t points to: one rank's end of a communicator.
-struct ncclComm final : zp::emulated::Counted {
-  ncclComm(int world_, int rank_, int device_) : world(world_), rank(rank_), device(device_) {}
-  const int world;
-  const int rank;
-  const int device;
-  std::shared_ptr<zp::emulated::Rings> rings;
-  std::atomic<std::uint64_t> issued{0};    // operations
-  std::atomic<std::uint64_t> finished{0};  // in the order in which they were issued, whatever their streams
-  std::atomic<std::uint32_t> collectives{0};
-  std::atomic<bool> aborted{false};
-
-  bool idle() const { return finished.load() == issued.load(); }
-};
-
 namespace zp::emulated {
 
 enum class CallKind : std::uint32_t {
@@ -58,6 +43,36 @@ struct Call {
   int peer = -1;  // of send and receive
 };
 
+}  // namespace zp::emulated
+
+// What ncclComm_t points to: one rank's end of a communicator.
+struct ncclComm final : zp::emulated::Counted {
+  ncclComm(int world_, int rank_, int device_) : world(world_), rank(rank_), device(device_) {}
+  const int world;
+  const int rank;
+  const int device;
+  std::shared_ptr<zp::emulated::Rings> rings;
+  std::atomic<std::uint64_t> issued{0};    // operations
+  std::atomic<std::uint64_t> finished{0};  // in the order in which they were issued, whatever their streams
+  std::atomic<std::uint32_t> collectives{0};
+  std::atomic<bool> aborted{false};
+
+  // One that does not block joins, and puts calls on their stream, while its state is asked for. Of its
+  // rank's thread.
+  bool blocking = true;
+  bool joined = false;
+  ncclResult_t error = ncclSuccess;  // that it has said since, and says from then on
+  struct Pending {
+    cudaStream_t stream;
+    std::vector<zp::emulated::Call> calls;
+  };
+  std::vector<Pending> pending;
+
+  bool idle() const { return finished.load() == issued.load(); }
+};
+
+namespace zp::emulated {
+
 class Transfer {
  public:
   enum class Direction { send, receive };
@@ -72,7 +87,7 @@ class Transfer {
  private:
   void send();
   void receive();
-  void check(const Description& theirs) const;
+  bool fits(const Description& theirs) const;
 
   ncclComm* comm_;
   Description what_;
@@ -85,11 +100,14 @@ class Transfer {
   std::uint64_t end_ = 0;  // where in the ring the last byte of a send lies
   Description theirs_{};
   bool done_ = false;
+  bool fits_ = true;
 };
 
 class Calls final : public Operation {
  public:
-  Calls(Shared<ncclComm> comm, std::vector<Call> calls);
+  // `ends`: never, unless its communicator is aborted.
+  enum class Ends { by_itself, never };
+  Calls(Shared<ncclComm> comm, std::vector<Call> calls, Ends ends);
   bool ready() override;
   void await() override;
   bool step() override;
@@ -116,6 +134,7 @@ class Calls final : public Operation {
   std::vector<Stage> stages_;
   std::size_t index_ = 0;  // of the call that is begun
   std::uint64_t turn_;
+  Ends ends_;
   bool begun_ = false;
   std::atomic<std::uint32_t> heard_{0};
   char text_[96];

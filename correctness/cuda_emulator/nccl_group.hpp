@@ -33,6 +33,9 @@ Shared<ncclComm> alive_comm(ncclComm_t handle, const char* call);
 // Returns when all ranks have joined.
 ncclResult_t wait_until_joined(ncclComm& comm);
 
+// Puts calls on their stream as one operation.
+ncclResult_t enqueue_now(const Shared<ncclComm>& comm, cudaStream_t stream, std::vector<Call> calls);
+
 // Enqueues what the group holds, communicator by communicator, and waits for those that join.
 ncclResult_t end_group();
 

@@ -97,6 +97,68 @@ TEST(Nccl, RefusesWhatItsRulesForbid) {
   emulated::configure(Settings{});
 }
 
+// It joins, and puts calls on their stream, while its state is asked for.
+TEST(Nccl, ACommunicatorThatDoesNotBlockIsBusyUntilItIsAsked) {
+  emulated::configure(Settings{.devices = 1});
+  ncclUniqueId id;
+  must(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
+  const auto state = [&] {
+    ncclResult_t now = ncclInternalError;
+    must(ncclCommGetAsyncError(comm, &now));
+    return now;
+  };
+  {
+    const TestStream stream;
+    const OnDevice<float> from(100), to(100);
+    const OnHost<float> host(100);
+    must(fill(from, 3, 100, stream));
+    const auto sum = [&] { return ncclAllReduce(from, to, 100, ncclFloat32, ncclSum, comm, stream); };
+    EXPECT_EQ(sum(), ncclInvalidUsage) << "nobody asked whether all had joined";
+    EXPECT_EQ(state(), ncclSuccess);
+    EXPECT_EQ(sum(), ncclInProgress);
+    EXPECT_EQ(sum(), ncclInvalidUsage) << "the call before is not on the stream";
+    EXPECT_EQ(state(), ncclSuccess);
+    must(cudaMemcpyAsync(host, to, 100 * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    stream.wait();
+    EXPECT_EQ(host[99], 3.0F);
+  }
+  must(ncclCommDestroy(comm));
+  emulated::configure(Settings{});
+}
+
+// At an operation of one rank, by request: the communicator says so, or nothing.
+TEST(Nccl, FailsOnRequestWithOrWithoutAWord) {
+  for (const auto& [fault, said] : {std::pair{emulated::NcclFault::error, ncclRemoteError},
+                                    std::pair{emulated::NcclFault::stall, ncclSuccess}}) {
+    emulated::configure(Settings{.devices = 2, .nccl_fault = fault, .nccl_fault_rank = 1});
+    ncclComm_t comms[2];
+    must(ncclCommInitAll(comms, 2, nullptr));
+    {
+      const TestStream stream;
+      const OnDevice<float> memory(100);
+      must(ncclSend(memory, 100, ncclFloat32, 1, comms[0], stream));
+      must(cudaSetDevice(1));
+      const TestStream other;
+      const OnDevice<float> there(100);
+      must(ncclRecv(there, 100, ncclFloat32, 0, comms[1], other));
+      ncclResult_t state = ncclInternalError;
+      must(ncclCommGetAsyncError(comms[1], &state));
+      EXPECT_EQ(state, said);
+      EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady);
+      must(ncclCommAbort(comms[1]));
+      other.wait();
+      must(ncclCommAbort(comms[0]));
+      must(cudaSetDevice(0));
+      stream.wait();
+    }
+    emulated::configure(Settings{});
+  }
+}
+
 TEST(Nccl, AbortEndsWhatWaitsForOthers) {
   emulated::configure(Settings{.devices = 2});
   ncclComm_t comms[2];

@@ -31,6 +31,15 @@ Settings checked(const Settings& settings) {
   return settings;
 }
 
+NcclFault fault_of_environment() {
+  const char* const text = std::getenv("ZP_EMULATED_CUDA_NCCL_FAULT");
+  if (text == nullptr) return NcclFault::none;
+  if (std::strcmp(text, "error") == 0) return NcclFault::error;
+  if (std::strcmp(text, "stall") == 0) return NcclFault::stall;
+  if (std::strcmp(text, "stop") == 0) return NcclFault::stop;
+  fault("ZP_EMULATED_CUDA_NCCL_FAULT=%s is none of error, stall and stop", text);
+}
+
 Settings from_environment() {
   Settings from;
   const char* const schedule = std::getenv("ZP_EMULATED_CUDA_SCHEDULE");
@@ -47,6 +56,10 @@ Settings from_environment() {
   from.deadline_s =
       static_cast<int>(number("ZP_EMULATED_CUDA_DEADLINE_S", static_cast<std::uint64_t>(from.deadline_s)));
   from.race_check = static_cast<int>(number("ZP_EMULATED_CUDA_RACE_CHECK", 0));
+  from.nccl_fault = fault_of_environment();
+  from.nccl_fault_rank = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_FAULT_RANK", 0));
+  from.nccl_fault_at = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_FAULT_AT", 0));
+  from.nccl_mismatch = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_MISMATCH", 1));
   from.guard = static_cast<int>(number("ZP_EMULATED_CUDA_GUARD", 1));
   return checked(from);
 }

@@ -12,16 +12,28 @@ enum class Schedule {
   serial,        // one operation at a time, chosen by a seed: the same seed gives the same run
 };
 
+// What becomes of the operation of a communicator that a rank is told to fail at.
+enum class NcclFault {
+  none,
+  error,  // it never ends, and the communicator says so
+  stall,  // it never ends
+  stop,   // the host thread stops for good before it
+};
+
 // The name in brackets is the environment variable, after ZP_EMULATED_CUDA_.
 struct Settings {
   Schedule schedule = Schedule::free_running;  // [SCHEDULE] free, serial
   std::uint64_t seed = 1;                      // [SEED] 0: threads, blocks and waits in their natural order
-  int devices = 1;                             // [DEVICES]
+  int devices = 8;                             // [DEVICES]
   std::size_t memory_bytes = std::size_t{1} << 30;  // [MEMORY_MB] of each device
   int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
-  int deadline_s = 120;  // [DEADLINE_S] a host wait in which nothing moves ends the process
-  int race_check = 0;    // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer
-  int guard = 1;         // [GUARD] 1: a host that touches memory of a device ends the process (see arena.hpp)
+  int deadline_s = 120;                    // [DEADLINE_S] a host wait in which nothing moves ends the process
+  int race_check = 0;                      // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer
+  NcclFault nccl_fault = NcclFault::none;  // [NCCL_FAULT] error, stall, stop
+  int nccl_fault_rank = 0;                 // [NCCL_FAULT_RANK]
+  int nccl_fault_at = 0;                   // [NCCL_FAULT_AT] number of the operation on its communicator
+  int nccl_mismatch = 1;  // [NCCL_MISMATCH] 1: calls that do not fit end the process; 0: they never end
+  int guard = 1;  // [GUARD] 1: a host that touches memory of a device ends the process (see arena.hpp)
 };
 
 const Settings& settings();

@@ -12,6 +12,10 @@ std::string hashes(const std::string& text) {
   return lines.empty() ? "no hash in\n" + text : lines;
 }
 
+// Emulated kernels are slow.
+const std::string kFew =
+    " --model layers=1,width=32,heads=2,positions=16,vocabulary=64 --steps 1 --micro-batches 4 ";
+
 TEST_F(Executable, ProvesEveryStageOnTheEmulatedDeviceWithTheHashOfTheHost) {
   const std::string options = " --ranks 4 --model tiny --steps 1 --micro-batches 4";
   const Outcome host = shell("ZP verify --device cpu" + options);
@@ -30,7 +34,7 @@ TEST_F(Executable, ProvesEveryStageAtFewerEmulatedRanksWithTheHashOfTheHost) {
         " --model layers=1,width=8,heads=2,positions=8,vocabulary=16 --steps 1 --ranks " +
         std::to_string(ranks) + " --micro-batches " + std::to_string(micro_batches);
     const Outcome host = shell("ZP verify --device cpu" + options);
-    const Outcome emulated = shell("ZP verify --device emulated" + options);
+    const Outcome emulated = shell("ZP_EMULATED_CUDA_DEVICES=1 ZP verify --device emulated" + options);
     EXPECT_EQ(emulated.code, 0) << emulated.out << emulated.err;
     EXPECT_NE(emulated.out.find("24 claims proved"), std::string::npos) << emulated.out;
     EXPECT_EQ(hashes(emulated.out), hashes(host.out)) << ranks;
@@ -84,6 +88,14 @@ TEST_F(Executable, RefutesAFaultInVendorArithmetic) {
 }
 #endif
 
+TEST_F(Executable, ProvesRanksThatShareAGpu) {
+  const Outcome shared =
+      shell("ZP_EMULATED_CUDA_DEVICES=1 ZP verify --device emulated --ranks 4 --stages zero2" + kFew);
+  EXPECT_EQ(shared.code, 0) << shared.err;
+  EXPECT_NE(shared.out.find("\nemulated: 1 x "), std::string::npos) << shared.out;
+  EXPECT_NE(shared.out.find("messages are staged"), std::string::npos) << shared.out;
+}
+
 TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {
   EXPECT_EQ(launch(2,
                    "verify --device emulated --model tiny --steps 1 --stages zero3 --overlap on --prefetch 1 "
@@ -102,6 +114,102 @@ TEST_F(Executable, InjectsFaultsOnTheEmulatedDeviceToo) {
     EXPECT_EQ(outcome.code, code) << fault << "\n" << outcome.out << outcome.err;
   }
 }
+
+#if ZP_NCCL
+TEST_F(Executable, ProvesEveryStageThroughNcclsCollectivesWithTheHashOfTheHost) {
+  const std::string options = " --ranks 4 --wire i64" + kFew;
+  const Outcome host = shell("ZP verify --device cpu" + options);
+  const Outcome nccl = shell("ZP verify --device emulated --transport nccl --algorithm native --out " +
+                             file("run.jsonl") + options);
+  EXPECT_EQ(nccl.code, 0) << nccl.err;
+  EXPECT_NE(nccl.out.find("18 claims proved, 0 refuted, 6 not measured"), std::string::npos) << nccl.out;
+  EXPECT_NE(nccl.out.find("(nccl), native"), std::string::npos) << nccl.out;
+  EXPECT_NE(nccl.out.find("carried by NCCL 2."), std::string::npos) << nccl.out;
+  EXPECT_EQ(hashes(nccl.out), hashes(host.out));
+  EXPECT_NE(text_of(file("run.jsonl")).find(R"("nccl":{"version":"2.)"), std::string::npos);
+}
+
+// Messages and additions of our own, at every number of ranks, with buckets and gathers ahead.
+TEST_F(Executable, ProvesNcclsMessagesWithTheHashOfTheHost) {
+  const std::string busy = " --overlap on --prefetch 1 --bucket-mb 0.01";
+  const std::string host = hashes(shell("ZP verify --ranks 1 --stages ddp" + kFew).out);
+  for (const auto& [ranks, algorithm, stages, more] :
+       {std::tuple{1, "direct", "zero2", std::string()}, std::tuple{2, "direct", "zero1,zero3", busy},
+        std::tuple{2, "ring", "ddp", std::string()}, std::tuple{4, "halving", "ddp,zero3-keep", busy},
+        std::tuple{4, "direct", "zero2", std::string()}}) {
+    const Outcome outcome =
+        shell("ZP verify --device emulated --transport nccl --ranks " + std::to_string(ranks) +
+              " --algorithm " + algorithm + " --stages " + stages + more + kFew);
+    EXPECT_EQ(outcome.code, 0) << ranks << algorithm << outcome.out << outcome.err;
+    EXPECT_EQ(hashes(outcome.out), host) << ranks << algorithm;
+  }
+}
+
+// Three ranks: their sums belong to their layout, but for those in fixed point.
+TEST_F(Executable, CarriesMessagesBetweenProcessesByNccl) {
+  const std::string run =
+      "verify --wire i64 --stages zero3 --micro-batches 6 --steps 1 --model "
+      "layers=1,width=32,heads=2,positions=16,vocabulary=64";
+  EXPECT_EQ(launch(3, run + " --device emulated --transport nccl"), (std::vector<int>{0, 0, 0}))
+      << text_of(file("err.0"));
+  const std::string said = text_of(file("out"));
+  EXPECT_NE(said.find("(nccl), direct"), std::string::npos) << said;
+  EXPECT_EQ(hashes(said), hashes(shell("ZP " + run + " --ranks 3").out));
+}
+
+TEST_F(Executable, RefusesNcclInOneLineWhereItCannotBe) {
+  const Outcome host = shell("ZP verify --transport nccl --ranks 2");
+  EXPECT_EQ(host.code, 5);
+  EXPECT_EQ(lines_in(host.err), 1) << host.err;
+  EXPECT_NE(host.err.find("--transport nccl: "), std::string::npos) << host.err;
+  const Outcome shared =
+      shell("ZP_EMULATED_CUDA_DEVICES=2 ZP verify --device emulated --transport nccl --ranks 3 --steps 1");
+  EXPECT_EQ(shared.code, 5);
+  EXPECT_EQ(lines_in(shared.err), 1) << shared.err;
+  EXPECT_NE(shared.err.find("ranks 0 and 2 are on one GPU"), std::string::npos) << shared.err;
+  EXPECT_NE(shared.err.find("--transport threads"), std::string::npos) << shared.err;
+  EXPECT_EQ(
+      launch(2, "verify --device emulated --transport nccl --steps 1", "export ZP_EMULATED_CUDA_DEVICES=1; "),
+      (std::vector<int>{5, 5}));
+  EXPECT_NE(text_of(file("err.0")).find("--transport mpi"), std::string::npos) << text_of(file("err.0"));
+  EXPECT_EQ(shell("ZP verify --device emulated --transport nccl --algorithm native" + kFew).code, 6)
+      << "fp32 sums in an order of NCCL's own";
+}
+
+TEST_F(Executable, EndsOnEveryRankWhereNcclFails) {
+  const std::string run = "verify --device emulated --transport nccl --stages zero2" + kFew;
+  const std::string at = "_RANK=1 ZP_EMULATED_CUDA_NCCL_FAULT_AT=9";
+  const auto faulty = [&](const std::string& how) {
+    return "ZP_EMULATED_CUDA_NCCL_FAULT=" + how + " ZP_EMULATED_CUDA_NCCL_FAULT" + at + " ";
+  };
+  const Outcome error = shell(faulty("error") + "ZP " + run + "--ranks 2");
+  EXPECT_EQ(error.code, 2) << error.err;
+  for (const char* word : {"stage zero2: rank 1: NCCL: ", " number ", "[tensor "})
+    EXPECT_NE(error.err.find(word), std::string::npos) << error.err;
+  const Outcome stall = shell(faulty("stall") + "ZP " + run + "--ranks 2 --timeout 1");
+  EXPECT_EQ(stall.code, 4) << stall.err;
+  EXPECT_NE(stall.err.find(" waited 1 s in "), std::string::npos) << stall.err;
+  // Where one rank alone leaves a collective out, messages do not fit from there on.
+  const Outcome skipped = shell("ZP_EMULATED_CUDA_NCCL_MISMATCH=0 ZP " + run +
+                                "--ranks 2 --timeout 2 --inject skip-gather:rank=1");
+  EXPECT_EQ(skipped.code, 3) << skipped.err;
+  EXPECT_NE(skipped.err.find("collective logs differ"), std::string::npos) << skipped.err;
+}
+
+// A process that stops: the others give up by themselves, whoever ends it.
+TEST_F(Executable, GivesUpAProcessThatStopsInNccl) {
+  const std::vector<int> codes = launch(
+      3,
+      "verify --device emulated --transport nccl --stages zero2 --timeout 1 --micro-batches 6 --steps 1 "
+      "--model layers=1,width=32,heads=2,positions=16,vocabulary=64",
+      "export ZP_EMULATED_CUDA_NCCL_FAULT=stop ZP_EMULATED_CUDA_NCCL_FAULT_RANK=1 "
+      "ZP_EMULATED_CUDA_NCCL_FAULT_AT=9; ");
+  EXPECT_EQ(codes[0], 4);
+  const std::string said = text_of(file("err.0"));
+  EXPECT_EQ(lines_in(said), 1) << said;
+  EXPECT_NE(said.find("waited 1 s in "), std::string::npos) << said;
+}
+#endif
 
 TEST_F(Executable, RefusesALibrarysCollectivesOnADeviceThatIsNotTheHost) {
   EXPECT_EQ(launch(2, "verify --device emulated --algorithm native --wire i64 --steps 1"),

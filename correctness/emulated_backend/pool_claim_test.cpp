@@ -57,6 +57,9 @@ class WrongEngine final : public Engine {
     return inner_->make_transport_kernels(device);
   }
   std::unique_ptr<Link> make_link(Link& inner) override { return inner_->make_link(inner); }
+  std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) override {
+    return inner_->make_carrier(control, timeout_s);
+  }
   void finish() override { inner_->finish(); }
   std::optional<DeviceMemory> memory() override { return inner_->memory(); }
   void begin_peak() override { inner_->begin_peak(); }
@@ -74,6 +77,8 @@ class WrongBackend final : public Backend {
   std::string description() const override { return inner_.description(); }
   std::vector<DeviceFacts> devices() const override { return inner_.devices(); }
   std::string versions() const override { return inner_.versions(); }
+  std::string carrier_version() const override { return inner_.carrier_version(); }
+  std::vector<std::string> carrier_words() const override { return inner_.carrier_words(); }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
     return std::make_unique<WrongEngine>(inner_.make_engine(local_rank, fill), wrong_);
   }

@@ -30,6 +30,7 @@ class ThreeGpus final : public Backend {
       return DeviceFacts{.name = name,
                          .compute_capability = "9.0",
                          .pci = pci,
+                         .uuid = pci,
                          .memory = {1 << 30},
                          .limits = limits,
                          .peers = {{}, {.there = true, .order = 3}, {}}};
@@ -37,6 +38,12 @@ class ThreeGpus final : public Backend {
     return {gpu("first", "0000:0A:00.0"), gpu("second", "0000:8B:00.0"), gpu("third", "0000:8C:00.0")};
   }
   std::string versions() const override { return "CUDA driver 13.0, runtime 13.0"; }
+  std::string carrier_version() const override {
+    if (!nccl) fail(Exit::unavailable, "NCCL: not here");
+    return "2.28.9";
+  }
+  std::vector<std::string> carrier_words() const override { return {}; }
+  bool nccl = true;
   std::unique_ptr<Engine> make_engine(int, Fill) const override { return nullptr; }
   Bytes workspace(const KernelNeeds&) const override { return {}; }
   std::string vendor() const override { return ""; }
@@ -175,6 +182,14 @@ TEST_F(Devices, AskNvmlForLinksAndPower) {
   EXPECT_EQ(row(text, "GPU PCIe", "1 "), "1 n/m none n/m") << text;
   EXPECT_EQ(row(text, "GPU PCIe", "2 "), "2 n/m n/m n/m") << "unknown to it";
   EXPECT_FALSE(Nvml("libno_such_library.so").facts_of("0000:0A:00.0").nvlinks);
+}
+
+TEST_F(Devices, AreListedWithTheNcclThatIsThere) {
+  ThreeGpus backend;
+  EXPECT_NE(devices_text({}, &backend, "", sources).find("by NCCL 2.28.9"), std::string::npos);
+  backend.nccl = false;
+  EXPECT_NE(devices_text({}, &backend, "", sources).find("\nno --transport nccl: NCCL: not here\n"),
+            std::string::npos);
 }
 
 TEST_F(Devices, AreNoneWithTheReason) {

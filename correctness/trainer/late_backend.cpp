@@ -176,6 +176,9 @@ class LateEngine final : public Engine {
   std::unique_ptr<Link> make_link(Link& inner) override {
     return make_staged_link(inner, device_, transport_);
   }
+  std::unique_ptr<Carrier> make_carrier(Control&, double) override {
+    fail(Exit::unavailable, "streams of a thread have no library that carries messages");
+  }
   // Order may not rest on a clock.
   void finish() override {}
   std::optional<DeviceMemory> memory() override { return std::nullopt; }

@@ -31,6 +31,8 @@ class LateBackend final : public Backend {
   std::string description() const override { return "streams of this thread"; }
   std::vector<DeviceFacts> devices() const override { return {}; }
   std::string versions() const override { return ""; }
+  std::string carrier_version() const override { return ""; }
+  std::vector<std::string> carrier_words() const override { return {}; }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override;
   Bytes workspace(const KernelNeeds& needs) const override;
   std::string vendor() const override { fail(Exit::unavailable, "kernels are the host's"); }

@@ -9,6 +9,9 @@
 
 namespace zp {
 
+inline constexpr bool kLibraryWantsEqualSlices = false;
+inline constexpr bool kEveryRing = true;
+
 struct TestRig {
   TestRig(Endpoint& endpoint, const CollectiveOptions& options)
       : control(*endpoint.control),
@@ -32,6 +35,7 @@ inline CollectiveOptions options_of(Algorithm algorithm, int world, double timeo
 // Threads in a process of their own, MPI under its launcher.
 inline std::vector<int> worlds_here(const TransportRow& row) {
   const int launched = launched_world();
+  if (row.carried) return {};
   if (row.name == "mpi") return launched > 0 ? std::vector<int>{launched} : std::vector<int>{};
   return launched > 0 ? std::vector<int>{} : std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8};
 }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
+#include <thread>
 
 #include "harness/device/cuda_check.hpp"
 #include "harness/device/cuda_pool.hpp"
@@ -42,33 +45,75 @@ class Events {
   std::vector<cudaEvent_t> free_;
 };
 
+bool is_over(cudaError_t query) {
+  if (query == cudaErrorNotReady) return false;
+  check(query);
+  return true;
+}
+
+// How the host waits for the streams of a device: within CUDA, or beside a lookout.
+class Waits {
+ public:
+  void set_lookout(Lookout* lookout) { lookout_ = lookout; }
+  void spoil(const Error& reason) {
+    if (spoiled_) return;
+    spoiled_ = std::make_unique<Error>(reason);
+    since_ = Clock::now();
+  }
+
+  // block() waits within CUDA for what query() asks after.
+  template <class Query, class Block>
+  void wait(const Query& query, const Block& block) {
+    if (lookout_ == nullptr && !spoiled_) return check(block());
+    if (lookout_ != nullptr && !spoiled_) lookout_->begin();
+    while (!is_over(query())) {
+      if (!spoiled_) {
+        lookout_->look();
+      } else if (Clock::now() - since_ < kMoment) {
+        std::this_thread::sleep_for(kBetweenLooks);
+      } else {
+        break;
+      }
+    }
+    if (spoiled_) throw Error(*spoiled_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kMoment{5};
+  static constexpr std::chrono::microseconds kBetweenLooks{200};
+
+  Lookout* lookout_ = nullptr;
+  std::unique_ptr<Error> spoiled_;
+  Clock::time_point since_{};
+};
+
 class EventMark final : public Mark {
  public:
-  EventMark(std::shared_ptr<Events> events, const CudaStream& stream)
-      : events_(std::move(events)), event_(events_->take()), stream_(stream) {
+  EventMark(std::shared_ptr<Events> events, std::shared_ptr<Waits> waits, const CudaStream& stream)
+      : events_(std::move(events)), waits_(std::move(waits)), event_(events_->take()), stream_(stream) {
     check(cudaEventRecord(event_, stream_.handle()));
   }
   ~EventMark() override { events_->give_back(event_); }
 
-  void wait() override { check(cudaEventSynchronize(event_)); }
-  bool done() override {
-    const cudaError_t result = cudaEventQuery(event_);
-    if (result == cudaErrorNotReady) return false;
-    check(result);
-    return true;
+  void wait() override {
+    waits_->wait([this] { return cudaEventQuery(event_); }, [this] { return cudaEventSynchronize(event_); });
   }
+  bool done() override { return is_over(cudaEventQuery(event_)); }
   const Stream* stream() const override { return &stream_; }
   cudaEvent_t event() const { return event_; }
 
  private:
   std::shared_ptr<Events> events_;
+  std::shared_ptr<Waits> waits_;
   cudaEvent_t event_;
   const CudaStream& stream_;
 };
 
 class PlainStream final : public CudaStream {
  public:
-  explicit PlainStream(std::shared_ptr<Events> events) : events_(std::move(events)) {
+  PlainStream(std::shared_ptr<Events> events, std::shared_ptr<Waits> waits)
+      : events_(std::move(events)), waits_(std::move(waits)) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
   ~PlainStream() override {
@@ -77,8 +122,11 @@ class PlainStream final : public CudaStream {
   }
 
   cudaStream_t handle() const override { return stream_; }
-  void finish() override { check(cudaStreamSynchronize(stream_)); }
-  std::shared_ptr<Mark> mark() override { return std::make_shared<EventMark>(events_, *this); }
+  void finish() override {
+    waits_->wait([this] { return cudaStreamQuery(stream_); },
+                 [this] { return cudaStreamSynchronize(stream_); });
+  }
+  std::shared_ptr<Mark> mark() override { return std::make_shared<EventMark>(events_, waits_, *this); }
   void run_after(const Pending& pending) override {
     const auto* mark = dynamic_cast<const EventMark*>(&pending);
     require(mark != nullptr, "streams of one device wait for each other");
@@ -100,13 +148,17 @@ class PlainStream final : public CudaStream {
   }
 
   std::shared_ptr<Events> events_;
+  std::shared_ptr<Waits> waits_;
   cudaStream_t stream_ = nullptr;
 };
 
 class PooledDevice final : public CudaDevice, public FarMemory {
  public:
   PooledDevice(int index, Fill fill)
-      : index_(selected(index)), fill_(fill), pool_(index), memory_(std::make_shared<Events>()) {
+      : index_(selected(index)),
+        fill_(fill),
+        pool_(index),
+        memory_(std::make_shared<Events>(), std::make_shared<Waits>()) {
     staging_ = pin(kStaging);
   }
   ~PooledDevice() override {
@@ -166,7 +218,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   void unpin(std::byte* memory) noexcept override { static_cast<void>(cudaFreeHost(memory)); }
 
   std::unique_ptr<CudaStream> make_stream() override {
-    return std::make_unique<PlainStream>(std::make_shared<Events>());
+    return std::make_unique<PlainStream>(std::make_shared<Events>(), waits_);
   }
   DeviceMemory memory() override {
     settle();
@@ -176,6 +228,8 @@ class PooledDevice final : public CudaDevice, public FarMemory {
     settle();
     pool_.begin_peak();
   }
+  void set_lookout(Lookout* lookout) override { waits_->set_lookout(lookout); }
+  void spoil(const Error& reason) override { waits_->spoil(reason); }
 
  private:
   static int selected(int index) {
@@ -208,7 +262,8 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   int index_;
   Fill fill_;
   CudaPool pool_;
-  PlainStream memory_;  // allocations, fills, and what the host reads and writes
+  std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
+  PlainStream memory_;  // allocations, fills, and what the host reads and writes: never waits for another
   std::byte* staging_ = nullptr;
   cudaError_t later_ = cudaSuccess;
   bool settled_ = true;
@@ -250,6 +305,17 @@ PeerAccess access_between(int from, int to) {
   return access;
 }
 
+std::string text_of(const cudaUUID_t& uuid) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : uuid.bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
 CudaGpu gpu_of(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index));
@@ -258,6 +324,7 @@ CudaGpu gpu_of(int index) {
   return {.index = index,
           .name = properties.name,
           .pci = pci.data(),
+          .uuid = text_of(properties.uuid),
           .memory = {static_cast<int64_t>(properties.totalGlobalMem)},
           .major = properties.major,
           .minor = properties.minor,

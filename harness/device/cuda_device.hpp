@@ -28,6 +28,10 @@ class CudaDevice : public Device {
   virtual DeviceMemory memory() = 0;
   // The most in use begins anew, from what is in use now.
   virtual void begin_peak() = 0;
+  // Watches waits of the host for its streams from now on; null: nobody does.
+  virtual void set_lookout(Lookout* lookout) = 0;
+  // What its streams still do has no results: the host's waits for them, which must end soon, throw `reason`.
+  virtual void spoil(const Error& reason) = 0;
 };
 
 // GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. Throws (cuda) for
@@ -36,7 +40,7 @@ std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill);
 
 struct CudaGpu {
   int index = 0;
-  std::string name, pci;
+  std::string name, pci, uuid;
   Bytes memory;
   int major = 0, minor = 0;  // compute capability
   DeviceLimits limits = {};

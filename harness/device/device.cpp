@@ -16,6 +16,13 @@ void wait_for(Pendings& list) {
   }
 }
 
+// Takes the last one out and waits for it.
+void settle_last(Pendings& list) {
+  const auto one = std::move(list.back());
+  list.pop_back();
+  one->wait();
+}
+
 void run_after(Pendings& list, Stream& stream) {
   const auto of_no_stream = [](const auto& one) { return one->stream() == nullptr; };
   for (auto at = std::ranges::find_if(list, of_no_stream); at != list.end();
@@ -99,11 +106,16 @@ Buffer::~Buffer() { drop(); }
 
 void Buffer::drop() {
   if (!storage_) return;
-  // While an error unwinds, transfers may never complete; their owner has abandoned them.
-  try {
-    storage_->settle();
-  } catch (const Error&) {
-    storage_->writers.clear();
+  // While an error unwinds, transfers may never complete; their owner has abandoned them. What follows the
+  // first that failed is still waited for: it may be work of another stream.
+  for (Pendings* list : {&storage_->writers, &storage_->readers}) {
+    while (!list->empty()) {
+      try {
+        settle_last(*list);
+      } catch (const Error&) {
+        continue;
+      }
+    }
   }
   storage_->owner->release(storage_->category, storage_->data, storage_->bytes());
   storage_.reset();

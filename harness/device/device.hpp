@@ -38,6 +38,17 @@ class Mark : public Pending {
   virtual bool done() = 0;  // never blocks
 };
 
+// Told while the host waits for a device, so that it does not wait for what will never be over.
+class Lookout {
+ public:
+  Lookout() = default;
+  Lookout(const Lookout&) = delete;
+  Lookout& operator=(const Lookout&) = delete;
+  virtual ~Lookout() = default;
+  virtual void begin() = 0;  // of a wait
+  virtual void look() = 0;   // again and again until it is over; rests in between
+};
+
 // Work put on a stream runs in order, beside the host and beside other streams. Used by one thread.
 class Stream {
  public:

@@ -10,6 +10,7 @@
 #include "harness/device/device_memory.hpp"
 #include "harness/layout/uses.hpp"
 #include "harness/ledger/evidence.hpp"
+#include "harness/transport/carrier.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
 
@@ -75,6 +76,7 @@ class Ledger {
 // Decorators. `inner` and `ledger` must outlive them.
 std::unique_ptr<Device> make_metered_device(Device& inner, Ledger& ledger);
 std::unique_ptr<Link> make_metered_link(Link& inner, Ledger& ledger);
+std::unique_ptr<Carrier> make_metered_carrier(Carrier& inner, Ledger& ledger);
 std::unique_ptr<Transport> make_metered_transport(Transport& inner, Ledger& ledger);
 std::unique_ptr<kernels::Table> make_metered_table(kernels::Table& inner, Ledger& ledger);
 

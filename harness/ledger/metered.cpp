@@ -47,6 +47,30 @@ class MeteredLink final : public Link {
   Ledger& ledger_;
 };
 
+// Messages as they are put on the stream. What the library's own collectives send, it does not say.
+class MeteredCarrier final : public Carrier {
+ public:
+  MeteredCarrier(Carrier& inner, Ledger& ledger) : inner_(inner), ledger_(ledger) {}
+  int rank() const override { return inner_.rank(); }
+  int world() const override { return inner_.world(); }
+
+  void exchange(Purpose purpose, std::span<const Message> sent, std::span<const Message> received) override {
+    for (const Message& message : sent)
+      ledger_.send(purpose, message.peer, {static_cast<int64_t>(message.bytes.size())});
+    inner_.exchange(purpose, sent, received);
+  }
+  void reduce_scatter(const View& data) override { inner_.reduce_scatter(data); }
+  void all_reduce(const View& data) override { inner_.all_reduce(data); }
+  void all_gather(const View& data) override { inner_.all_gather(data); }
+  void check() override { inner_.check(); }
+  void abort(const Error& reason) noexcept override { inner_.abort(reason); }
+  void set_lookout(Lookout* lookout) override { inner_.set_lookout(lookout); }
+
+ private:
+  Carrier& inner_;
+  Ledger& ledger_;
+};
+
 class MeteredTransport final : public Transport {
  public:
   MeteredTransport(Transport& inner, Ledger& ledger) : inner_(inner), ledger_(ledger) {}
@@ -98,6 +122,10 @@ std::unique_ptr<Device> make_metered_device(Device& inner, Ledger& ledger) {
 
 std::unique_ptr<Link> make_metered_link(Link& inner, Ledger& ledger) {
   return std::make_unique<MeteredLink>(inner, ledger);
+}
+
+std::unique_ptr<Carrier> make_metered_carrier(Carrier& inner, Ledger& ledger) {
+  return std::make_unique<MeteredCarrier>(inner, ledger);
 }
 
 std::unique_ptr<Transport> make_metered_transport(Transport& inner, Ledger& ledger) {

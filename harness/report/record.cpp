@@ -55,6 +55,7 @@ Json config_json(const RunSettings& s) {
   json["algorithm"] = s.algorithm;
   json["threads"] = s.threads;
   json["device"] = s.device;
+  json["device_description"] = text_or_null(s.device_description);
   json["math"] = s.math;
   json["steps"] = s.steps;
   json["micro_batches"] = s.micro_batches;
@@ -91,6 +92,11 @@ Json host_json(const RunSettings& s) {
   json["compiler"] = s.compiler;
   json["mpi"] = text_or_null(s.mpi);
   return json;
+}
+
+Json nccl_json(const RunSettings& s) {
+  if (s.nccl.empty()) return nullptr;
+  return {{"version", s.nccl}, {"said", s.nccl_said.empty() ? Json(nullptr) : Json(s.nccl_said)}};
 }
 
 Json verdicts_json(const StageResult& stage) {
@@ -258,6 +264,7 @@ Record::Record(const RunResult& run) {
   json["config"] = config_json(s);
   json["machine"] = host_json(s);
   json["env"] = s.env;
+  json["nccl"] = nccl_json(s);
   json["golden"] = text_or_null(s.golden);
   json["golden_written"] = run.golden_written ? Json(s.write_golden) : Json(nullptr);
   json["hash_case"] = text_or_null(s.hash_case);

@@ -87,6 +87,8 @@ struct RunSettings {
   std::string write_golden;  // the file that is to hold them; "": none
   std::string hash_case;     // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;
+  std::string nccl;                    // its version; "" where it carries no messages
+  std::vector<std::string> nccl_said;  // lines of its own log
   // Filled by describe_host (report/environment.hpp).
   std::string os;
   int cores = 0;                           // that this process may use

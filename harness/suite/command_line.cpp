@@ -42,7 +42,7 @@ constexpr std::array kTrainingOptions{
     OptionRow{"--optimizer", "NAME", "adamw (default), or sgd with momentum"},
     OptionRow{"--betas", "B1,B2", "of adamw (default 0.9,0.95)"},
     OptionRow{"--momentum", "X", "of sgd (default 0.9)"},
-    OptionRow{"--transport", "NAME", "mpi (default under a launcher) or threads"},
+    OptionRow{"--transport", "NAME", "threads, mpi (default under a launcher), or nccl between GPUs"},
     OptionRow{"--device", "NAME", "cpu (default), cuda, or emulated: CUDA's kernels on this processor"},
     OptionRow{"--math", "NAME", "matrix products: ordered (default), or vendor (cuBLASLt; not on cpu)"},
     OptionRow{"--algorithm", "NAME", "halving, direct, ring or native (default: by ranks and recipe)"},

@@ -109,6 +109,14 @@ std::string placement(int ranks, const Gpus& gpus, const std::vector<Nic>& nics,
   return table.text();
 }
 
+std::string nccl_line(const Backend& backend) {
+  try {
+    return "or go between GPUs by NCCL " + backend.carrier_version() + " (--transport nccl)\n";
+  } catch (const Error& error) {
+    return std::string("no --transport nccl: ") + error.what() + "\n";
+  }
+}
+
 }  // namespace
 
 std::string devices_text(const DevicesOptions& options, const Backend* backend, const std::string& why,
@@ -123,7 +131,8 @@ std::string devices_text(const DevicesOptions& options, const Backend* backend, 
   return cores + backend->versions() + "\n" + gpu_table(gpus, sources) + "\n" + limit_table(gpus) + "\n" +
          link_table(gpus, sources) + "\n" + peer_table(gpus, sources) + host + "\n" +
          placement(ranks, gpus, nics, sources.sys) +
-         "messages are staged through pinned memory, whichever interface carries them\n" + note;
+         "messages are staged through pinned memory, whichever interface carries them\n" +
+         nccl_line(*backend) + note;
 }
 
 Exit devices(const DevicesOptions& options) {

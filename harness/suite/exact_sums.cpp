@@ -38,15 +38,16 @@ void check_algorithm(const Job& job, std::string_view transport) {
                      job.world));
   }
   if (job.algorithm != Algorithm::native) return;
-  if (job.backend != &cpu_backend()) {
+  if (job.backend != &cpu_backend() && !job.carried) {
     fail(Exit::unavailable,
-         fmt::format("--algorithm native: MPI's collectives add on the host, and --device is {}",
+         fmt::format("--algorithm native: MPI's collectives add on the host, and --device is {}; "
+                     "--transport nccl has NCCL's",
                      job.backend->name()));
   }
-  if (transport != "mpi") {
+  if (transport != "mpi" && !job.carried) {
     fail(Exit::unavailable,
          fmt::format("--algorithm native: is of a message library, and transport {} has none; mpi has, under "
-                     "a launcher",
+                     "a launcher, and nccl",
                      transport));
   }
   check_sums_of_a_library(job);

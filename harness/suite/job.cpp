@@ -65,6 +65,13 @@ BatchShape shape_of(const VerifyOptions& options) {
   return shape;
 }
 
+// Between the memories of devices.
+std::string how_messages_go(const Job& job, std::string_view transport) {
+  if (job.carried) return "messages are carried by NCCL " + job.settings.nccl;
+  const std::string staged = "messages are staged through pinned memory";
+  return transport == "mpi" ? staged + " (" + mpi_gpu_support() + ")" : staged;
+}
+
 void describe(Job& job, const VerifyOptions& options, std::string_view transport) {
   RunSettings& s = job.settings;
   describe_host(s);
@@ -74,7 +81,8 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.recipe = job.training.recipe.name;
   s.wire = job.training.fixed_point() ? "i64" : name_of(job.training.recipe.grads);
   s.transport = transport;
-  if (transport == "mpi") s.mpi = mpi_version();
+  if (transport == "mpi" || (job.carried && launched_world() > 0)) s.mpi = mpi_version();
+  if (job.carried) s.nccl = job.backend->carrier_version();
   s.algorithm = name_of(job.algorithm);
   const Layout layout(model_units(job.model), job.world);
   s.parameters = layout.parameters().n;
@@ -90,6 +98,7 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.threads = job.threads;
   s.device = job.backend->name();
   s.device_description = job.backend->description();
+  if (!s.device_description.empty()) s.device_description += "; " + how_messages_go(job, transport);
   s.math = name_of(job.math);
   if (job.math == Math::vendor) s.vendor = job.backend->vendor();
   s.grade = job.math == Math::vendor                            ? "vendor: " + s.vendor
@@ -186,6 +195,15 @@ void check_distinct(const Job& job) {
   }
 }
 
+// NCCL carries messages between GPUs only, where it is here.
+void check_carrier(const Job& job) {
+  try {
+    static_cast<void>(job.backend->carrier_version());
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string("--transport nccl: ") + error.what());
+  }
+}
+
 void check_injections(const Job& job) {
   InjectionBounds bounds;
   bounds.steps = job.steps;
@@ -223,6 +241,7 @@ StageRun Job::stage_run(const StageRow& row) const {
   run.training = training;
   run.corpus = tokens();
   run.collectives.algorithm = algorithm;
+  run.carried = carried;
   run.collectives.places = Places::in_rank_order(world);
   run.collectives.timeout_s = timeout_s;
   run.kernels.threads = threads;
@@ -258,6 +277,8 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   job.training = training_of(options, world);
   job.algorithm = options.algorithm.value_or(default_algorithm(world, job.training.wire_type()));
   job.backend = &backend_named(options.device);
+  job.carried = transport_named(transport).carried;
+  if (job.carried) check_carrier(job);
   job.math = options.math;
   check_model(options.model);
   job.model = options.model;

@@ -21,6 +21,7 @@ struct Job {
   Training training;
   std::optional<Corpus> corpus;  // none for the synthetic model
   Algorithm algorithm = Algorithm::direct;
+  bool carried = false;  // messages are the device's own library's (transport nccl)
   const Backend* backend = &cpu_backend();
   Math math = Math::ordered;
   int world = 1;

@@ -14,15 +14,6 @@
 namespace zp {
 namespace {
 
-const TransportRow& transport_named(const std::string& name) {
-  std::string known;
-  for (const TransportRow& row : transports()) {
-    if (row.name == name) return row;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  fail(Exit::usage, "--transport: '" + name + "' is no transport; there are " + known);
-}
-
 // What ranks must have in common before they begin; none where they have.
 std::optional<Error> disagreement(const std::string& agreement, Control& control) {
   const std::vector<std::string> all = control.all_gather(agreement);
@@ -73,6 +64,23 @@ void find_local(Endpoint& endpoint, Standing& standing) {
   standing.local_ranks = static_cast<int>(std::ranges::count(first, mine));
 }
 
+// NCCL wants a GPU for every rank.
+std::optional<Error> shared_gpu(const Job& job, int local_rank, Control& control) {
+  if (!job.carried) return std::nullopt;
+  const std::vector<DeviceFacts> gpus = job.backend->devices();
+  const DeviceFacts& mine = gpus[static_cast<size_t>(local_rank) % gpus.size()];
+  const std::vector<std::string> all = control.all_gather(mine.uuid);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto first = static_cast<size_t>(std::ranges::find(all, all[rank]) - all.begin());
+    if (first == rank) continue;
+    return Error(Exit::unavailable,
+                 fmt::format("--transport nccl: ranks {} and {} are on one GPU, and NCCL wants one for each "
+                             "rank; ranks can share a GPU with --transport {}",
+                             first, rank, launched_world() > 0 ? "mpi" : "threads"));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Exit exit_of(const std::vector<StageResult>& stages) {
@@ -93,6 +101,7 @@ std::optional<Error> JobRun::begin(const std::string& agreement, Endpoint& endpo
   standing_.threads = least_threads(job_.threads, control);
   standing_.places = places_on_nodes(job_, endpoint);
   find_local(endpoint, standing_);
+  if (auto problem = shared_gpu(job_, standing_.local_rank, control)) return problem;
   if (control.rank() != 0) return std::nullopt;
   result_.settings.threads = standing_.threads;
   result_.settings.nodes = standing_.places.nodes();
@@ -166,7 +175,7 @@ Exit run_job(const std::string& command, const VerifyOptions& options,
     problem = error;
   }
   // What only one process finds wrong must end all of them; threads share one resolution.
-  if (problem && row.name == "threads") throw *problem;
+  if (problem && (row.name == "threads" || (row.carried && launched_world() == 0))) throw *problem;
   if (job) begin(*job);
   std::atomic<bool> first = false;
   std::mutex mutex;

@@ -62,8 +62,7 @@ Exit run_on_first_rank(const std::string& command, const std::optional<Error>& p
   constexpr double kPatience = 60.0;  // seconds
   Exit exit = Exit::internal;
   std::optional<Error> found;
-  const TransportRow& mpi = transports().back();
-  mpi.run(world, kPatience, [&](Endpoint& endpoint) {
+  transport_named("mpi").run(world, kPatience, [&](Endpoint& endpoint) {
     found = shared_problem(command, problem, *endpoint.control);
     if (found) return;
     Greeting outcome;

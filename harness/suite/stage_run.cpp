@@ -261,6 +261,7 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.training = run.training;
     config.corpus = run.corpus;
     config.collectives = run.collectives;
+    config.carried_for = run.carried ? endpoint.control.get() : nullptr;
     config.kernels = run.kernels;
     config.backend = run.backend;
     config.math = run.math;

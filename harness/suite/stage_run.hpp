@@ -30,6 +30,7 @@ struct StageRun {
   Training training;
   const Corpus* corpus = nullptr;
   CollectiveOptions collectives;
+  bool carried = false;  // messages are the device's own library's
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
   Math math = Math::ordered;

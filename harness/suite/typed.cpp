@@ -154,16 +154,8 @@ void read_write_golden(const Typed& typed, VerifyOptions& options) {
 void read_ranks(const Typed& typed, const Launch& launch, VerifyOptions& options) {
   typed.whole("--ranks", options.ranks, 1, kMostRanks);
   options.transport = typed.value("--transport").value_or(launch.world > 0 ? "mpi" : "threads");
-  std::string known;
-  bool found = false;
-  for (const TransportRow& row : transports()) {
-    found = found || row.name == options.transport;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  if (!found) {
-    fail(Exit::usage, fmt::format("--transport '{}': is unknown; there are {}", options.transport, known));
-  }
-  if (options.transport == "threads") {
+  const bool carried = transport_named(options.transport).carried;
+  if (options.transport == "threads" || (carried && launch.world == 0)) {
     if (launch.world > 1) {
       fail(Exit::usage, fmt::format("--transport threads: a launcher started {} processes that would each "
                                     "believe they are alone; use mpi, or start one process",

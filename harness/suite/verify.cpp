@@ -89,6 +89,7 @@ class Verification {
 
   void record() {
     result_.settings.end_time = utc_now();
+    if (job_.carried) result_.settings.nccl_said = job_.backend->carrier_words();
     if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
   }
 

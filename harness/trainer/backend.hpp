@@ -12,6 +12,7 @@
 #include "harness/device/device.hpp"
 #include "harness/device/device_limits.hpp"
 #include "harness/device/device_memory.hpp"
+#include "harness/transport/carrier.hpp"
 #include "harness/transport/transport.hpp"
 #include "kernels/kernels.hpp"
 
@@ -44,6 +45,9 @@ class Engine {
   virtual Stream* transport_stream() = 0;
   virtual std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) = 0;
   virtual std::unique_ptr<Link> make_link(Link& inner) = 0;
+  // Messages by the device's own library, on the transport's stream, between the ranks of `control`;
+  // collective. Throws (unavailable) where there is no such library, with the words of the loader.
+  virtual std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) = 0;
   // Returns when kernels that were run are over: for clocks.
   virtual void finish() = 0;
   // What the device says of its own memory; none of the host's. Its peak begins anew with begin_peak().
@@ -56,7 +60,8 @@ class Engine {
 // One of the devices that a backend spreads ranks over.
 struct DeviceFacts {
   std::string name, compute_capability;
-  std::string pci;  // domain:bus:device.function
+  std::string pci;   // domain:bus:device.function
+  std::string uuid;  // of this device wherever it is seen
   Bytes memory;
   DeviceLimits limits = {};
   std::vector<PeerAccess> peers = {};  // from it to every device, by number
@@ -69,12 +74,16 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  // For people: what the ranks of this host compute with, and how messages get there; empty for the host's.
+  // For people: what the ranks of this host compute with; empty for the host's.
   virtual std::string description() const = 0;
   // Rank r of a host takes device r mod their number. None where ranks compute on the host.
   virtual std::vector<DeviceFacts> devices() const = 0;
   // Of the libraries and drivers that stand between; empty for the host's.
   virtual std::string versions() const = 0;
+  // Of the library that carries messages between devices. Throws (unavailable) as Engine::make_carrier does.
+  virtual std::string carrier_version() const = 0;
+  // What that library has said of how it works here. Empty: nothing that was heard.
+  virtual std::vector<std::string> carrier_words() const = 0;
   // `local_rank` counts the ranks of this host. Throws (unavailable) where there is no such device, with the
   // words of its library.
   virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const = 0;

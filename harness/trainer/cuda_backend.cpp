@@ -1,10 +1,12 @@
 // The backend of GPUs, as a library: each rank has a pool of memory on one, a stream for forward, backward
-// and optimizer, and one for its transport, whose messages pass through pinned memory. Compiled twice:
-// against CUDA's runtime, and against one that emulates it on the host.
+// and optimizer, and one for its transport, whose messages pass through pinned memory or are NCCL's. Compiled
+// twice: against CUDA's runtime, and against one that emulates it on the host.
 #include <fmt/format.h>
 
 #include "harness/device/cuda_device.hpp"
 #include "harness/trainer/backend_library.hpp"
+#include "harness/transport/nccl.hpp"
+#include "harness/transport/nccl_words.hpp"
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 #include "kernels/cuda/cuda_table.hpp"
@@ -27,8 +29,9 @@ class CudaEngine final : public Engine {
 
   Device& device() override { return *device_; }
   std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) override {
-    auto own = kernels::make_cuda_table(
-        device, {.stream = compute_->handle(), .max_attention_rows = needs.attention_rows});
+    auto own = kernels::make_cuda_table(device, {.stream = compute_->handle(),
+                                                 .finish = [this] { compute_->finish(); },
+                                                 .max_attention_rows = needs.attention_rows});
     if (needs.math == Math::vendor) {
       auto vendor =
           kernels::make_vendor_table(std::move(own), device, vendor_options(needs, compute_->handle()));
@@ -40,11 +43,16 @@ class CudaEngine final : public Engine {
   Stream* transport_stream() override { return transport_.get(); }
   std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) override {
     return kernels::make_ordered_table(
-        kernels::make_cuda_table(device, {.stream = transport_->handle(), .max_attention_rows = 0}),
+        kernels::make_cuda_table(device, {.stream = transport_->handle(),
+                                          .finish = [this] { transport_->finish(); },
+                                          .max_attention_rows = 0}),
         *transport_);
   }
   std::unique_ptr<Link> make_link(Link& inner) override {
     return make_staged_link(inner, *device_->far_memory(), *transport_);
+  }
+  std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) override {
+    return make_nccl_carrier(*device_, *transport_, control, timeout_s);
   }
   void finish() override { compute_->finish(); }
   std::optional<DeviceMemory> memory() override { return device_->memory(); }
@@ -68,9 +76,8 @@ class CudaBackend final : public Backend {
     const CudaGpu& first = here_.gpus.front();
     const std::string ranks =
         here_.gpus.size() == 1 ? "" : fmt::format("rank r of a host on GPU r mod {}, ", here_.gpus.size());
-    return fmt::format("{} x {} ({:.1f} GiB), {}{}; messages are staged through pinned memory",
-                       here_.gpus.size(), first.name, static_cast<double>(first.memory.n) / (1 << 30), ranks,
-                       versions());
+    return fmt::format("{} x {} ({:.1f} GiB), {}{}", here_.gpus.size(), first.name,
+                       static_cast<double>(first.memory.n) / (1 << 30), ranks, versions());
   }
   std::vector<DeviceFacts> devices() const override {
     std::vector<DeviceFacts> list;
@@ -78,6 +85,7 @@ class CudaBackend final : public Backend {
       list.push_back({.name = gpu.name,
                       .compute_capability = fmt::format("{}.{}", gpu.major, gpu.minor),
                       .pci = gpu.pci,
+                      .uuid = gpu.uuid,
                       .memory = gpu.memory,
                       .limits = gpu.limits,
                       .peers = gpu.peers});
@@ -87,6 +95,8 @@ class CudaBackend final : public Backend {
   std::string versions() const override {
     return fmt::format("CUDA driver {}, runtime {}", version_text(here_.driver), version_text(here_.runtime));
   }
+  std::string carrier_version() const override { return nccl_version(); }
+  std::vector<std::string> carrier_words() const override { return nccl_words(); }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
     return std::make_unique<CudaEngine>(local_rank % static_cast<int>(here_.gpus.size()), fill);
   }

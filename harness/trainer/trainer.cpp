@@ -107,6 +107,7 @@ void Trainer::make_transport(Link& link, Native* native, Device& device, kernels
   CollectiveOptions options = config_.collectives;
   options.stream = engine_->transport_stream();
   if (options.stream == nullptr) options.clock = &clock_;
+  if (config_.carried_for != nullptr) return make_carried_transport(device, options);
   if (options.algorithm == Algorithm::native) {
     require(native != nullptr, "native collectives are a library's");
     collectives_ = make_native(*native, table, options);
@@ -118,6 +119,13 @@ void Trainer::make_transport(Link& link, Native* native, Device& device, kernels
   auto own = engine_->make_transport_kernels(device);
   kernels::Table& additions = own ? dress(transport_tables_, std::move(own)) : table;
   collectives_ = make_collectives(staged_link_ ? *staged_link_ : host_link, device, additions, options);
+}
+
+void Trainer::make_carried_transport(Device& device, const CollectiveOptions& options) {
+  carrier_ = engine_->make_carrier(*config_.carried_for, options.timeout_s);
+  metered_carrier_ = make_metered_carrier(*carrier_, ledger_);
+  kernels::Table& additions = dress(transport_tables_, engine_->make_transport_kernels(device));
+  collectives_ = make_carried(*metered_carrier_, device, additions, *config_.carried_for, options);
 }
 
 int Trainer::place() const { return collectives_->place(); }

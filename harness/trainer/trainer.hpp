@@ -20,7 +20,8 @@ namespace zp {
 
 // Decorators that make a rank misbehave. Each is empty where nothing is wrong with that part; `inner`
 // outlives what it returns. `link` and `transport` see what the strategy's side asks for, before the meters;
-// messages pass through `link` in the host's memory. `kernels` is called for every table that there is.
+// messages pass through `link` in the host's memory, and not at all where a carrier has them. `kernels` is
+// called for every table that there is.
 struct Faults {
   std::function<std::unique_ptr<Device>(Device& inner)> device;
   std::function<std::unique_ptr<kernels::Table>(kernels::Table& inner)> kernels;
@@ -40,6 +41,7 @@ struct TrainerConfig {
   Training training;
   const Corpus* corpus = nullptr;  // null for the synthetic model
   CollectiveOptions collectives;
+  Control* carried_for = nullptr;  // the ranks whose messages a carrier has; null: they use the link
   kernels::HostOptions kernels;
   const Backend* backend = &cpu_backend();
   Math math = Math::ordered;
@@ -70,6 +72,7 @@ class Trainer {
   class Watch;
 
   void make_transport(Link& link, Native* native, Device& device, kernels::Table& table);
+  void make_carried_transport(Device& device, const CollectiveOptions& options);
   void micro_step(int step, const Visit& visit, Watch& watch);
   void exchange_losses();
   HashSum hash_logical(HashKind kind, int unit, const View& whole);
@@ -111,6 +114,7 @@ class Trainer {
   std::unique_ptr<Link> metered_link_;
   std::unique_ptr<Link> faulty_link_;
   std::unique_ptr<Link> staged_link_;
+  std::unique_ptr<Carrier> carrier_, metered_carrier_;
   std::unique_ptr<Transport> collectives_;
   std::unique_ptr<Transport> metered_transport_;
   std::unique_ptr<Transport> faulty_transport_;

@@ -164,6 +164,7 @@ class MpiControl final : public Control {
     alive_.remove_if([](Posted& sent) { return sent.test().state != Posted::State::active; });
   }
 
+  void check() override { job_.check_failure(); }
   void announce_failure(Exit code, const std::string& text) override { job_.announce(code, text); }
 
   std::vector<std::optional<std::string>> last_words(const std::string& mine, double timeout_s) override {
@@ -246,7 +247,6 @@ void run_mpi(int world, double timeout_s, const std::function<void(Endpoint&)>& 
   Endpoint endpoint{.link = std::make_unique<MpiLink>(job),
                     .control = std::make_unique<MpiControl>(job, timeout_s),
                     .first_of_node = first_of_node(),
-
                     .native = make_mpi_native(job)};
   try {
     body(endpoint);

@@ -16,6 +16,8 @@ namespace zp {
 
 std::string mpi_version() { return {}; }
 
+std::string mpi_gpu_support() { return "there is no MPI"; }
+
 // There is nobody who might not come.
 void end_processes(Exit code, const std::string&) {
   std::fflush(nullptr);

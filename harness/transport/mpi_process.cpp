@@ -2,6 +2,9 @@
 #include "harness/transport/mpi_process.hpp"
 
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 #include <unistd.h>
 
 #include <array>
@@ -100,6 +103,19 @@ std::string mpi_version() {
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return {};
   const std::string all(text.data(), static_cast<size_t>(length));
   return all.substr(0, all.find_first_of(",\n"));
+}
+
+std::string mpi_gpu_support() {
+  transport::start_mpi();
+  int aware = -1;
+#if defined(MPIX_CUDA_AWARE_SUPPORT)  // Open MPI
+  aware = MPIX_Query_cuda_support();
+#elif defined(MPIX_GPU_SUPPORT_CUDA)  // MPICH
+  transport::check_mpi(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &aware), "MPIX_GPU_query_support");
+#endif
+  if (aware < 0) return "MPI does not say whether it is GPU-aware";
+  return aware == 0 ? "MPI says that it is not GPU-aware"
+                    : "MPI says that it is GPU-aware, but is given memory of the host only";
 }
 
 void end_processes(Exit code, const std::string& unsaid) {

@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <utility>
 
+#include "harness/transport/additions.hpp"
 #include "harness/transport/caption.hpp"
 #include "harness/transport/patience.hpp"
-#include "harness/transport/steps.hpp"
 
 namespace zp::transport {
 namespace {
@@ -163,21 +163,11 @@ class NativeTransport final : public Transport {
       fail(Exit::unavailable, "algorithm native: moves whole slices, not buckets of them");
   }
 
-  // What the library sums: the fixed-point image where there is one.
   View summed(const View& whole, const FixedPoint& fixed) {
-    if (fixed.image.storage() == nullptr) return whole;
-    const View image = fixed.image.part({{0}, whole.length()});
-    if (!whole.empty()) kernels_.run(kernels::ToFixed{.from = whole, .to = image, .terms = fixed.terms});
-    return image;
+    return summed_by_library(kernels_, whole, fixed);
   }
-
   void deliver(const View& sum, const View& into, float divisor) {
-    if (into.empty()) return;
-    if (sum.type() != into.type() || divisor != 1.0F) {
-      kernels_.run(kernels::Fold{.inputs = {sum}, .out = into, .divisor = divisor});
-    } else if (sum.raw() != into.raw()) {
-      copy(sum, into, nullptr);
-    }
+    transport::deliver(kernels_, sum, into, divisor, nullptr);
   }
 
   static void settle(std::initializer_list<View> views) {

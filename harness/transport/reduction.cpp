@@ -3,7 +3,7 @@
 // In fixed point, the whole is first converted into its image, and all of this happens there.
 #include <algorithm>
 
-#include "harness/transport/steps.hpp"
+#include "harness/transport/additions.hpp"
 
 namespace zp::transport {
 namespace {
@@ -13,15 +13,8 @@ class Reduction final : public Step {
   Reduction(const Group& group, const Wire& wire, const Sum& sum)
       : group_(group),
         wire_(wire),
-        source_(sum.whole),
-        sources_(sources_of(sum)),
-        terms_(sum.fixed.terms),
-        cuts_(has_image(sum) ? cuts_of_image(sum.cuts) : sum.cuts),
-        whole_(has_image(sum) ? sum.fixed.image.part({{0}, cuts_.whole()}) : sum.whole),
-        mine_(sum.mine),
-        own_(cuts_.of(group.place)),
-        divisor_(sum.divisor),
-        rounds_(reduce_rounds(group.algorithm, cuts_, group.place)) {}
+        additions_(group.kernels, group.place, sum),
+        rounds_(reduce_rounds(group.algorithm, additions_.cuts(), group.place)) {}
 
   bool uses_pieces() const override { return true; }
   bool complete() const override { return begun_ && round_ >= rounds_.size() && sends_.empty(); }
@@ -30,8 +23,7 @@ class Reduction final : public Step {
     bool moved = false;
     if (!begun_) {
       begun_ = moved = true;
-      convert();
-      if (rounds_.empty()) divide_alone();
+      additions_.begin(rounds_.empty());
       begin_round();
     }
     moved |= advance_sends();
@@ -62,41 +54,6 @@ class Reduction final : public Step {
   }
 
  private:
-  static bool has_image(const Sum& sum) { return sum.fixed.image.storage() != nullptr; }
-
-  // What is converted: the whole at once, or the bucket of every slice.
-  static std::vector<Range> sources_of(const Sum& sum) {
-    if (!has_image(sum)) return {};
-    if (sum.cuts.within.empty()) return {{{0}, sum.cuts.whole()}};
-    std::vector<Range> ranges;
-    for (int place = 0; place < sum.cuts.world(); ++place) ranges.push_back(sum.cuts.of(place));
-    return ranges;
-  }
-
-  // In the image the buckets of all slices lie side by side.
-  static Cuts cuts_of_image(const Cuts& cuts) {
-    return cuts.within.empty() ? cuts : Cuts::equal(cuts.world(), cuts.within.length());
-  }
-
-  void convert() {
-    Elements at;
-    for (const Range& range : sources_) {
-      if (range.empty()) continue;
-      const bool alone = rounds_.empty() && mine_.view().type() == Type::i64;
-      const View into = alone ? mine_.view() : whole_.view().part({at, at + range.length()});
-      group_.kernels.run(kernels::ToFixed{.from = source_.view().part(range), .to = into, .terms = terms_});
-      at += range.length();
-    }
-  }
-
-  // One place alone: the sum is its own slice.
-  void divide_alone() {
-    if (own_.empty() || (!sources_.empty() && mine_.view().type() == Type::i64)) return;
-    const View own = whole_.view().part(own_);
-    if (divisor_ == 1.0F && own.raw() == mine_.view().raw()) return;
-    group_.kernels.run(kernels::Fold{.inputs = {own}, .out = mine_.view(), .divisor = divisor_});
-  }
-
   void clear_streams() {
     streams_.clear();
     places_.clear();
@@ -112,7 +69,7 @@ class Reduction final : public Step {
     for (const Exchange& exchange : rounds_[round_]) {
       if (exchange.sent.empty()) continue;
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
-      sends_.emplace_back(wire_, Direction::send, rank, views_of(whole_.view(), exchange.sent), kPiece);
+      sends_.emplace_back(wire_, Direction::send, rank, views_of(additions_.whole(), exchange.sent), kPiece);
     }
     // All messages before anything is waited for, and receives first.
     begin_run();
@@ -131,7 +88,7 @@ class Reduction final : public Step {
       if (exchange.received.empty()) continue;
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
       places_.push_back(exchange.place);
-      streams_.push_back(std::make_unique<PieceStream>(wire_, rank, whole_.view().type(),
+      streams_.push_back(std::make_unique<PieceStream>(wire_, rank, additions_.whole().type(),
                                                        exchange.received[run_].length(),
                                                        group_.pieces.part({pieces, pieces + kEach})));
       streams_.back()->post();
@@ -179,33 +136,15 @@ class Reduction final : public Step {
   void add_pieces() {
     const Elements length = streams_.front()->piece().length();
     const Elements begin = received()[run_].begin + added_;
-    const View own = whole_.view().part({begin, begin + length});
-    std::vector<std::pair<int, View>> by_place{{group_.place, own}};
-    for (size_t i = 0; i < streams_.size(); ++i) by_place.emplace_back(places_[i], streams_[i]->piece());
-    std::sort(by_place.begin(), by_place.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-
-    kernels::Fold fold;
-    for (const auto& [place, view] : by_place) fold.inputs.push_back(view);
-    if (round_ + 1 == rounds_.size()) {
-      fold.out = mine_.view().part({added_, added_ + length});
-      fold.divisor = divisor_;
-    } else {
-      fold.out = own;
-    }
-    group_.kernels.run(fold);
+    std::vector<std::pair<int, View>> pieces;
+    for (size_t i = 0; i < streams_.size(); ++i) pieces.emplace_back(places_[i], streams_[i]->piece());
+    additions_.add(std::move(pieces), {begin, begin + length}, round_ + 1 == rounds_.size());
     added_ += length;
   }
 
   const Group& group_;
   Wire wire_;
-  Alias source_;                // fp32, where whole_ is its image
-  std::vector<Range> sources_;  // of it; none without an image
-  int64_t terms_;
-  Cuts cuts_;
-  Alias whole_, mine_;
-  Range own_;
-  float divisor_;
+  Additions additions_;
   std::vector<Round> rounds_;
 
   bool begun_ = false;

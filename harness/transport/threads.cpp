@@ -288,6 +288,9 @@ class ThreadControl final : public Control {
     world_.board.failure.rethrow();
     world_.board.alive();
   }
+  void check() override {
+    if (world_.board.failure.announced()) world_.board.failure.rethrow();
+  }
   void announce_failure(Exit code, const std::string& text) override { world_.board.announce(code, text); }
   std::vector<std::optional<std::string>> last_words(const std::string& mine, double timeout_s) override {
     return world_.board.last_words(rank_, mine, seconds(timeout_s));

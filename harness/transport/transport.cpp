@@ -8,6 +8,14 @@
 #include "harness/transport/rows.hpp"
 
 namespace zp {
+namespace {
+
+void run_carried(int world, double timeout_s, const std::function<void(Endpoint&)>& body) {
+  const auto run = launched_world() > 0 ? transport::run_mpi : transport::run_threads;
+  run(world, timeout_s, body);
+}
+
+}  // namespace
 
 Cuts Cuts::equal(int world, Elements slice) {
   Cuts cuts;
@@ -33,8 +41,18 @@ std::span<const TransportRow> transports() {
   static constexpr std::array kRows{
       TransportRow{.name = "threads", .run = transport::run_threads},
       TransportRow{.name = "mpi", .run = transport::run_mpi},
+      TransportRow{.name = "nccl", .carried = true, .run = run_carried},
   };
   return kRows;
+}
+
+const TransportRow& transport_named(std::string_view name) {
+  std::string known;
+  for (const TransportRow& row : transports()) {
+    if (row.name == name) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail(Exit::usage, "--transport '" + std::string(name) + "': is unknown; there are " + known);
 }
 
 int launched_world() {

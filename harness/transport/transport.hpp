@@ -196,6 +196,8 @@ class Control {
   // Rank 0 says that it is still at work: restarts the deadline of every rank that waits in a collective
   // call.
   virtual void alive() = 0;
+  // Throws the failure that another rank has announced, where one has. Never blocks.
+  virtual void check() = 0;
   // Tells every other rank, without waiting, that this one has failed; their waits (links and control) then
   // throw Error with this code and text. The first failure wins.
   virtual void announce_failure(Exit code, const std::string& text) = 0;
@@ -276,14 +278,19 @@ struct Endpoint {
 
 // A row of the table of transports: how `world` ranks come to be and talk.
 struct TransportRow {
-  std::string_view name;  // "threads", "mpi"
+  std::string_view name;  // "threads", "mpi", "nccl"
+  // Whether messages go from one device's memory to another's by a library of the device's own (carrier.hpp);
+  // the link and the library of an endpoint then carry nothing.
+  bool carried = false;
   // Runs `body` once per rank of this process with its endpoint, and returns when all have ended. An
   // exception of a body is announced to the other ranks; the first one is rethrown after all bodies ended.
   // threads: world ranks as threads of this process. mpi: this process is one rank of MPI_COMM_WORLD, and
-  // `world` must be its size.
+  // `world` must be its size. nccl: as mpi under a launcher, otherwise as threads.
   void (*run)(int world, double timeout_s, const std::function<void(Endpoint&)>& body);
 };
 std::span<const TransportRow> transports();
+// Throws (usage) where there is none of that name.
+const TransportRow& transport_named(std::string_view name);
 
 // World size of the MPI launcher that started this process (Open MPI, MPICH/Hydra, PMIx or Slurm step), from
 // its environment; 0 when there is none. A Slurm step of one task counts as none: a shell in an allocation
@@ -292,6 +299,10 @@ int launched_world();
 
 // The MPI library's own name and version, one line; may be asked for before MPI starts.
 std::string mpi_version();
+
+// What the MPI library says of device memory, as the end of a sentence: "MPI says that it is not GPU-aware".
+// Starts MPI.
+std::string mpi_gpu_support();
 
 // Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every
 // rank. With a code other than pass it waits at most a few seconds for ranks that do not come; `unsaid` is

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
+
 #include "kernels/kernels.hpp"
 
 namespace zp::kernels::cuda {
@@ -18,6 +20,7 @@ struct alignas(64) HandedOver {
 
 struct Context {
   cudaStream_t stream = nullptr;
+  std::function<void()> finish;   // waits for all work of the stream
   HandedOver* handed = nullptr;   // in device memory
   HandedOver* arrived = nullptr;  // pinned
   float* attention_rows = nullptr;

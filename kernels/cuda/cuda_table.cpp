@@ -16,7 +16,7 @@ void Context::begin_hand_over() const {
 
 const HandedOver& Context::hand_over() const {
   check(cudaMemcpyAsync(arrived, handed, sizeof(HandedOver), cudaMemcpyDeviceToHost, stream));
-  check(cudaStreamSynchronize(stream));
+  finish();
   return *arrived;
 }
 
@@ -46,6 +46,10 @@ class CudaTable final : public Table {
       : workspace_(device.acquire(Category::workspace, Type::f32, {cuda_workspace(options).n / 4})) {
     auto* floats = static_cast<float*>(workspace_.all().raw());
     context_.stream = options.stream;
+    context_.finish = options.finish;
+    if (!context_.finish) {
+      context_.finish = [stream = options.stream] { check(cudaStreamSynchronize(stream)); };
+    }
     context_.handed = reinterpret_cast<cuda::HandedOver*>(floats);
     context_.arrived = arrived_.get();
     context_.attention_rows = floats + kHandedFloats;

@@ -3,12 +3,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
+
 #include "kernels/kernels.hpp"
 
 namespace zp::kernels {
 
 struct CudaTableOptions {
-  cudaStream_t stream = nullptr;   // where every kernel runs, in the order of the calls
+  cudaStream_t stream = nullptr;  // where every kernel runs, in the order of the calls
+  // Returns when everything is over that was put there; empty: waits within CUDA.
+  std::function<void()> finish = {};
   int64_t max_attention_rows = 0;  // largest batch·heads·sequence that attention backward will be asked for
 };
 

@@ -225,7 +225,7 @@ void run(const Context& context, const ToFixed& call) {
   if (refused == kNoneRefused) return;
   float value = 0.0F;
   check(cudaMemcpyAsync(&value, body.from + refused, sizeof value, cudaMemcpyDefault, context.stream));
-  check(cudaStreamSynchronize(context.stream));
+  context.finish();
   fail_to_fixed(static_cast<int64_t>(refused), value, call.terms);
 }
 

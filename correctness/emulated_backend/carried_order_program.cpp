@@ -1,0 +1,223 @@
+// carried_order_program USE [forget]: two ranks with a GPU each, emulated, whose buffers are used by kernels,
+// by the host and by collectives that NCCL carries; with "forget" the one wait that the use needs is left
+// out. For the thread sanitizer, which reports what nothing orders.
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "harness/device/cuda_device.hpp"
+#include "harness/device/host_access.hpp"
+#include "harness/transport/carrier.hpp"
+#include "harness/transport/nccl_functions.hpp"
+#include "kernels/access.hpp"
+#include "kernels/cuda/cuda_table.hpp"
+
+namespace zp {
+namespace {
+
+constexpr int kWorld = 2;
+constexpr Elements kSlice{20'000};
+constexpr double kTimeout_s = 60.0;
+
+enum class Forget {
+  nothing,
+  transport_waits,  // for whoever used a buffer before
+  marks,            // of the transport, by which others wait for it
+  settling,         // of a call of NCCL, before which its work is not on the stream
+};
+
+// The transport's stream without some of its waits.
+class Forgetful final : public Stream {
+ public:
+  Forgetful(Stream& inner, const Stream& other, Forget forget)
+      : inner_(inner), other_(other), forget_(forget) {}
+
+  // Nobody has to wait for it: it seems to be the other stream's work, and over.
+  class Forgotten final : public Mark {
+   public:
+    explicit Forgotten(const Stream& of) : of_(of) {}
+    void wait() override {}
+    bool done() override { return true; }
+    const Stream* stream() const override { return &of_; }
+
+   private:
+    const Stream& of_;
+  };
+
+  std::shared_ptr<Mark> mark() override {
+    if (forget_ == Forget::marks) return std::make_shared<Forgotten>(other_);
+    return inner_.mark();
+  }
+  void run_after(const Pending& pending) override {
+    if (forget_ != Forget::transport_waits) inner_.run_after(pending);
+  }
+  void copy(const View& from, const View& to) override { inner_.copy(from, to); }
+  void to_pinned(std::span<const std::byte> from, std::byte* to) override { inner_.to_pinned(from, to); }
+  void from_pinned(const std::byte* from, std::span<std::byte> to) override { inner_.from_pinned(from, to); }
+
+ private:
+  Stream& inner_;
+  const Stream& other_;
+  Forget forget_;
+};
+
+// ---- A call of NCCL that is taken for done at once, and is done later
+
+thread_local ncclComm_t joined = nullptr;
+thread_local bool hasty = false;
+
+ncclResult_t join(ncclComm_t* comm, int world, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  const ncclResult_t result = nccl_functions().init_rank(comm, world, id, rank, config);
+  joined = *comm;
+  return result;
+}
+ncclResult_t state_of(ncclComm_t comm, ncclResult_t* state) {
+  if (!hasty) return nccl_functions().get_async_error(comm, state);
+  *state = ncclSuccess;
+  return ncclSuccess;
+}
+const NcclFunctions& watched_functions() {
+  static const NcclFunctions functions = [] {
+    NcclFunctions changed = nccl_functions();
+    changed.init_rank = join;
+    changed.get_async_error = state_of;
+    return changed;
+  }();
+  return functions;
+}
+
+struct Bench {
+  Bench(Endpoint& endpoint, Forget forget)
+      : device(make_cuda_device(endpoint.link->rank(), Fill::nan)),
+        forgetful(*transport_stream, *compute_stream, forget),
+        compute(kernels::make_ordered_table(
+            kernels::make_cuda_table(*device, {.stream = compute_stream->handle()}), *compute_stream)),
+        additions(kernels::make_ordered_table(
+            kernels::make_cuda_table(*device, {.stream = transport_stream->handle()}), *transport_stream)),
+        carrier(make_nccl_carrier(watched_functions(), *device, *transport_stream, *endpoint.control,
+                                  kTimeout_s)),
+        transport(make_carried(*carrier, *device, *additions, *endpoint.control,
+                               {.algorithm = Algorithm::direct,
+                                .places = Places::in_rank_order(kWorld),
+                                .timeout_s = kTimeout_s,
+                                .stream = &forgetful})) {
+    hasty = forget == Forget::settling;
+  }
+  ~Bench() { hasty = false; }
+
+  void write(const Buffer& to) { compute->run(kernels::Initialize{.x = to.all(), .init = Init::ones}); }
+  void read(const Buffer& from, const Buffer& to) {
+    compute->run(kernels::GeluForward{.x = from.all(), .y = to.all()});
+  }
+  void gather(const View& mine) {
+    transport->all_gather({.mine = mine, .whole = x.all(), .cuts = cuts, .label = {}});
+    if (!hasty) return;
+    read(x, y);
+    ncclResult_t state = ncclSuccess;
+    nccl_functions().get_async_error(joined, &state);
+  }
+  void gather() { gather(x.part(cuts.of(transport->place()))); }
+  void reduce() {
+    transport->reduce_scatter({.whole = x.all(), .mine = mine.all(), .cuts = cuts, .label = {}});
+  }
+  void finish() {
+    compute_stream->finish();
+    transport_stream->finish();
+  }
+
+  Cuts cuts = Cuts::equal(kWorld, kSlice);
+  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<CudaStream> compute_stream = device->make_stream();
+  std::unique_ptr<CudaStream> transport_stream = device->make_stream();
+  Forgetful forgetful;
+  Buffer x = device->acquire(Category::activations, Type::f32, cuts.whole());
+  Buffer y = device->acquire(Category::activations, Type::f32, cuts.whole());
+  Buffer mine = device->acquire(Category::activations, Type::f32, kSlice);
+  Buffer other = device->acquire(Category::activations, Type::f32, kSlice);
+  std::unique_ptr<kernels::Table> compute, additions;
+  std::unique_ptr<Carrier> carrier;
+  std::unique_ptr<Transport> transport;
+};
+
+struct Use {
+  Forget needs;  // what the use cannot do without
+  void (*run)(Bench&);
+};
+
+const std::map<std::string, Use>& uses() {
+  static const std::map<std::string, Use> list{
+      {"sum_of_what_kernels_wrote",
+       {Forget::transport_waits,
+        [](Bench& bench) {
+          bench.write(bench.x);
+          bench.reduce();
+        }}},
+      {"gather_over_what_kernels_read",
+       {Forget::transport_waits,
+        [](Bench& bench) {
+          bench.write(bench.x);
+          bench.finish();
+          bench.read(bench.x, bench.y);
+          bench.gather();
+        }}},
+      {"gather_of_a_slice_that_kernels_wrote",
+       {Forget::transport_waits,
+        [](Bench& bench) {
+          bench.write(bench.mine);
+          bench.gather(bench.mine.all());
+        }}},
+      {"kernels_read_a_sum",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.reduce();
+          bench.read(bench.mine, bench.other);
+        }}},
+      {"kernels_write_where_a_gather_wrote",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.gather();
+          bench.write(bench.x);
+        }}},
+      {"kernels_write_a_slice_that_a_gather_read",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.gather(bench.mine.all());
+          bench.write(bench.mine);
+        }}},
+      {"the_host_reads_what_was_gathered",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.gather();
+          std::printf("%g\n", static_cast<double>(HostView<float>(bench.x.all())[0]));
+        }}},
+      {"a_gathered_buffer_ends",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.gather();
+          bench.x.drop();
+        }}},
+      {"kernels_read_after_a_call_of_nccl",
+       {Forget::settling,
+        [](Bench& bench) {
+          bench.gather();
+          if (!hasty) bench.read(bench.x, bench.y);
+        }}},
+  };
+  return list;
+}
+
+}  // namespace
+}  // namespace zp
+
+int main(int count, char** words) {
+  const std::string name = count > 1 ? words[1] : "";
+  if (!zp::uses().contains(name)) return 2;
+  const zp::Use& use = zp::uses().at(name);
+  zp::transport_named("nccl").run(zp::kWorld, zp::kTimeout_s, [&](zp::Endpoint& endpoint) {
+    zp::Bench bench(endpoint, count > 2 ? use.needs : zp::Forget::nothing);
+    use.run(bench);
+    bench.finish();
+    endpoint.control->barrier();
+  });
+  return 0;
+}
