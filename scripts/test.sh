@@ -157,7 +157,7 @@ beside() {
 # sees what has threads.
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|SumsInFixedPoint|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences'
-long+='|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash|GpuCheck'
+long+='|_t1100_|RandomConfigurations|OnTheEmulatedDeviceWithTheHash|ThroughNcclsCollectives|nccl_w4|GpuCheck'
 threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator='' emulator_races=''
