@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   const Options options = parse(&count, args.data());
   const zp::Job job = job_of(options, model);
   std::vector<zp::ReferenceRun> references;
-  transport_named("threads").run(1, job.timeout_s, [&](zp::Endpoint& endpoint) {
+  zp::transport_named("threads").run(1, job.timeout_s, [&](zp::Endpoint& endpoint) {
     references = zp::run_references(job, *endpoint.control, [](const std::string&) {});
   });
   benchmark::AddCustomContext("model", model);

@@ -33,11 +33,18 @@ function(zp_library layer)
   zp_unity(zp_${layer})
 endfunction()
 
+# What tests check is compiled with all optimisation; they themselves are compiled more than they are run, and for
+# sanitizers most of what they take is optimising.
+set(ZP_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+if(ZP_SANITIZE)
+  set(ZP_TEST_OPTIONS -O0)
+endif()
+
 # What nearly every test includes, parsed once. Tests that need MPI's header compile without it.
 function(zp_test_headers)
   file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cpp "")
   add_library(zp_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cpp)
-  target_compile_options(zp_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(zp_test_headers PRIVATE ${ZP_TEST_OPTIONS})
   target_link_libraries(zp_test_headers PRIVATE zp_flags fmt::fmt GTest::gtest)
   target_precompile_headers(zp_test_headers PRIVATE <algorithm> <array> <functional> <memory> <span> <string>
                             <variant> <vector> <gtest/gtest.h>)
@@ -57,8 +64,7 @@ function(zp_test name)
     zp_test_headers()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  # What tests check is compiled with all optimisation; they themselves are compiled more than they are run.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE ${ZP_TEST_OPTIONS})
   if(ARG_RANKS)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest)
     add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
