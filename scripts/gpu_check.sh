@@ -142,8 +142,9 @@ short=()
 help=$("$zeroproof" verify --help)
 if [[ $help == *nccl* ]]; then
   name="stages, N = 1, nccl"
-  step "$name" 60 "${verify[@]}" --ranks 1 --transport nccl --golden "$golden/tiny-bf16-fp32grad.json" \
-    "${short[@]}" --out "$(records_of "$name")"
+  # Its own collectives: one rank alone sends no message.
+  step "$name" 60 "${verify[@]}" --ranks 1 --transport nccl --algorithm native --wire i64 \
+    --golden "$golden/tiny-i64.json" "${short[@]}" --out "$(records_of "$name")"
 else
   not_measured "stages, N = 1, nccl" "this zeroproof has no transport nccl"
 fi
@@ -163,12 +164,15 @@ for recipe in "${recipes[@]}"; do
   step "$name" 90 "${four[@]}" --golden "$golden/$recipe.json" "${wire[@]}" "${short[@]}" --out "$(records_of "$name")"
 done
 
-if [ "$gpus" -gt 1 ] && [[ $help == *nccl* ]]; then
-  name="stages, N = $gpus, nccl"
-  step "$name" 90 "${verify[@]}" --ranks "$gpus" --transport nccl --model tiny --wire i64 --out "$(records_of "$name")"
-else
-  not_measured "stages, N = all, nccl" "$gpus GPU here, or no transport nccl"
-fi
+for algorithm in direct native; do
+  name="stages, N = all, nccl, $algorithm"
+  if [ "$gpus" -gt 1 ] && [[ $help == *nccl* ]]; then
+    step "$name" 90 "${verify[@]}" --ranks "$gpus" --transport nccl --algorithm "$algorithm" --model tiny --wire i64 \
+      --out "$(records_of "$name")"
+  else
+    not_measured "$name" "$gpus GPU here, or no transport nccl"
+  fi
+done
 
 # ---- Memory and races of kernels
 

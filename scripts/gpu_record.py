@@ -130,8 +130,11 @@ def rate_lines(rows, emulated):
 def stage_line(record, tensor_rate):
     """Throughput, pool and hash of one stage; of vendor products, how much of the tensor cores' rate a step is."""
     config = record["config"]
-    pool = (record["device_memory"] or {}).get("pool_used_most_bytes")
+    memory = record["device_memory"] or {}
+    pool = memory.get("pool_used_most_bytes")
     pool = "not measured" if pool is None else f"{pool / (1 << 20):.2f} MiB"
+    if memory and memory.get("grain_bytes") is None:
+        pool += " (not held to the ledger: no grain explains what it counts)"
     line = (f"{record['stage']}, {config['model']}, {config['ranks']} ranks, {config['transport']}, "
             f"{config['device']}, {config.get('math', 'ordered')} math: {record['tokens_per_s']:.0f} tokens/s, "
             f"pool {pool}, hash {record['hash']}")  # fmt: skip

@@ -71,7 +71,7 @@ TEST(CudaDevice, NamesTheMemoryThatItDoesNotHave) {
     const Buffer buffer = device->acquire(Category::gathered, Type::f32, {all});
     FAIL() << "four times the memory was acquired";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::memory);
+    EXPECT_EQ(error.code(), Exit::unavailable) << "no claim is refuted";
     EXPECT_NE(std::string(error.what()).find(std::to_string(4 * all)), std::string::npos) << error.what();
   }
   EXPECT_TRUE(device->acquire(Category::gathered, Type::f32, {10}).held());

@@ -175,9 +175,9 @@ class PooledDevice final : public CudaDevice, public FarMemory {
     const cudaError_t result = cudaMallocFromPoolAsync(&data, length, pool_.handle(), memory_.handle());
     if (result == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
-      fail(Exit::memory, "GPU " + std::to_string(index_) + ": cannot allocate " + std::to_string(bytes.n) +
-                             " bytes for " + std::string(name_of(category)) + " (" +
-                             cudaGetErrorString(result) + ")");
+      fail(Exit::unavailable, "GPU " + std::to_string(index_) + ": cannot allocate " +
+                                  std::to_string(bytes.n) + " bytes for " + std::string(name_of(category)) +
+                                  " (" + cudaGetErrorString(result) + ")");
     }
     check(result);
     check(cudaMemsetAsync(data, fill_ == Fill::nan ? kNanByte : 0, length, memory_.handle()));

@@ -20,8 +20,8 @@ class HostDevice final : public Device {
     const size_t padded = (static_cast<size_t>(bytes.n) + kAlignment - 1) / kAlignment * kAlignment;
     void* data = std::aligned_alloc(kAlignment, padded);
     if (data == nullptr) {
-      fail(Exit::memory, "host memory: cannot allocate " + std::to_string(bytes.n) + " bytes for " +
-                             std::string(name_of(category)));
+      fail(Exit::unavailable, "host memory: cannot allocate " + std::to_string(bytes.n) + " bytes for " +
+                                  std::string(name_of(category)));
     }
     std::memset(data, fill_ == Fill::nan ? kNanByte : 0, padded);
     return data;

@@ -25,6 +25,10 @@ namespace {
 
 // Nothing else of the environment is ever recorded: it may hold secrets.
 constexpr std::array kRecorded{
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREADS",
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -40,12 +44,15 @@ constexpr std::array kRecorded{
     "NCCL_COLLNET_ENABLE",
     "NCCL_CROSS_NIC",
     "NCCL_CUMEM_ENABLE",
+    "NCCL_DEBUG",
     "NCCL_IB_DISABLE",
+    "NCCL_IB_GID_INDEX",
     "NCCL_IB_HCA",
     "NCCL_MAX_CTAS",
     "NCCL_MAX_NCHANNELS",
     "NCCL_MIN_CTAS",
     "NCCL_MIN_NCHANNELS",
+    "NCCL_MNNVL_ENABLE",
     "NCCL_NET",
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NVLS_ENABLE",

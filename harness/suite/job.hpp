@@ -45,8 +45,8 @@ struct Job {
   ReferenceConfig reference_config(const Arithmetic& arithmetic) const;
 };
 
-// Throws (usage, unavailable) with one line for what cannot run with `world` ranks, and (memory) for a run
-// that does not fit the memory that is free on this host, with the ledger's figure.
+// Throws (usage, unavailable) with one line for what cannot run with `world` ranks, such as a run that does
+// not fit the memory that is free on this host, with the ledger's figure.
 Job resolve(const VerifyOptions& options, int world, std::string_view transport);
 
 // Everything that must agree between ranks, as one text.
