@@ -120,6 +120,42 @@ Typed typed(const CLI::App& command) {
   return Typed(std::move(values));
 }
 
+// The subcommands with their options and what --help says of them.
+struct Commands {
+  CLI::App app{
+      "Trains the same model under DDP and ZeRO and proves bits, bytes, memory and work of every stage.",
+      "zeroproof"};
+  CLI::App* verify = app.add_subcommand("verify", "the claims, for the stages asked for, then one table");
+  CLI::App* plan =
+      app.add_subcommand("plan", "ledger and traffic for a model and a cluster that need not be here");
+  CLI::App* bench =
+      app.add_subcommand("bench", "throughput, peak memory and overlap of each stage, with all claims");
+  CLI::App* devices =
+      app.add_subcommand("devices", "GPUs and networks of this host, and where ranks would go");
+
+  Commands() {
+    app.get_formatter()->column_width(28);
+    app.set_version_flag("--version", "zeroproof " + std::string(version()));
+    app.allow_extras();
+    add_options(*verify, kTrainingOptions);
+    add_options(*verify, kVerifyOptions);
+    add_options(*bench, kBenchOptions);
+    add_options(*bench, kTrainingOptions);
+    add_options(*plan, kPlanOptions);
+    for (CLI::App* command : {verify, bench, plan}) add_flags(*command);
+    add_options(*devices, kDevicesOptions);
+    app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
+    const std::string shapes =
+        "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes\n";
+    verify->footer(shapes +
+                   "Faults: bitflip flip-gradient skip-gather double-average extra-message keep-gradients "
+                   "extra-compute\n"
+                   "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
+    bench->footer(shapes + "Example: mpirun -n 4 zeroproof bench --model small -n 5 --out rates.jsonl");
+    plan->footer(shapes + "Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
+  }
+};
+
 }  // namespace
 
 Launch launch_from_environment() {
@@ -135,67 +171,38 @@ Launch launch_from_environment() {
 }
 
 Invocation parse_command_line(const std::vector<std::string>& args, const Launch& launch) {
-  CLI::App app{
-      "Trains the same model under DDP and ZeRO and proves bits, bytes, memory and work of every stage.",
-      "zeroproof"};
-  app.get_formatter()->column_width(28);
-  app.set_version_flag("--version", "zeroproof " + std::string(version()));
-  app.allow_extras();
-  CLI::App* verify = app.add_subcommand("verify", "the claims, for the stages asked for, then one table");
-  CLI::App* plan =
-      app.add_subcommand("plan", "ledger and traffic for a model and a cluster that need not be here");
-  CLI::App* bench =
-      app.add_subcommand("bench", "throughput, peak memory and overlap of each stage, with all claims");
-  add_options(*verify, kTrainingOptions);
-  add_options(*verify, kVerifyOptions);
-  add_options(*bench, kBenchOptions);
-  add_options(*bench, kTrainingOptions);
-  add_options(*plan, kPlanOptions);
-  for (CLI::App* command : {verify, bench, plan}) add_flags(*command);
-  CLI::App* devices =
-      app.add_subcommand("devices", "GPUs and networks of this host, and where ranks would go");
-  add_options(*devices, kDevicesOptions);
-  app.footer("Example: zeroproof verify --ranks 4 --model tiny --steps 5");
-  const std::string shapes =
-      "Shapes: --model layers=2,width=48,heads=3,positions=32,vocabulary=256,tied=yes\n";
-  verify->footer(
-      shapes +
-      "Faults: bitflip flip-gradient skip-gather double-average extra-message keep-gradients extra-compute\n"
-      "Example: mpirun -n 4 zeroproof verify --model small --stages ddp,zero3 --out run.jsonl");
-  bench->footer(shapes + "Example: mpirun -n 4 zeroproof bench --model small -n 5 --out rates.jsonl");
-  plan->footer(shapes + "Example: zeroproof plan --params 7e9 --ranks 4 --recipe bf16");
-
+  Commands commands;
   std::vector<std::string> reversed(args.rbegin(), args.rend());  // as the library wants them
   try {
-    app.parse(reversed);
+    commands.app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    return Print{app.help()};
+    return Print{commands.app.help()};
   } catch (const CLI::CallForVersion&) {
     return Print{"zeroproof " + std::string(version()) + "\n"};
   } catch (const CLI::ParseError& error) {
     fail(Exit::usage, error.what());
   }
-  for (CLI::App* command : {verify, bench, plan, devices}) {
+  for (CLI::App* command : {commands.verify, commands.bench, commands.plan, commands.devices}) {
     if (!command->parsed()) continue;
     const std::vector<std::string> unknown = command->remaining();
     if (!unknown.empty()) {
       fail(Exit::usage, fmt::format("{0}: '{1}' is no option; zeroproof {0} --help lists them",
                                     command->get_name(), unknown.front()));
     }
-    if (command == verify) {
-      VerifyOptions options = verify_options(typed(*verify), launch);
+    if (command == commands.verify) {
+      VerifyOptions options = verify_options(typed(*command), launch);
       options.args = args;
       return options;
     }
-    if (command == bench) {
-      BenchOptions options = bench_options(typed(*bench), launch);
+    if (command == commands.bench) {
+      BenchOptions options = bench_options(typed(*command), launch);
       options.job.args = args;
       return options;
     }
-    if (command == devices) return devices_options(typed(*devices));
-    return plan_options(typed(*plan));
+    if (command == commands.devices) return devices_options(typed(*command));
+    return plan_options(typed(*command));
   }
-  const std::vector<std::string> unknown = app.remaining();
+  const std::vector<std::string> unknown = commands.app.remaining();
   const std::string known = "there are verify, bench, plan and devices";
   fail(Exit::usage, unknown.empty() ? "no command; " + known + " (zeroproof --help)"
                                     : "'" + unknown.front() + "' is no command; " + known);
