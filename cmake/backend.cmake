@@ -69,7 +69,8 @@ function(zp_backend name)
   add_library(${target} SHARED
     ${harness}/base/check.cpp ${harness}/base/type.cpp
     ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp ${harness}/device/cuda_pool.cpp
-    ${harness}/layout/layout.cpp ${harness}/transport/staged.cpp ${harness}/trainer/cuda_backend.cpp
+    ${harness}/layout/layout.cpp ${harness}/transport/aware.cpp ${harness}/transport/staged.cpp
+    ${harness}/trainer/cuda_backend.cpp
     ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
     ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")

@@ -79,7 +79,8 @@ def verdict_of(args, out, err):
     if unsupported:
         return "not measured", unsupported.group(0).strip("= ").strip()
     if args.exit == 0:
-        return "passed", None
+        part = re.search(r"^\d+ claims proved.* not measured; exit 0$", out, re.MULTILINE)
+        return "passed", part and part.group(0)
     if args.exit == UNAVAILABLE:
         return "not measured", last_line(err)
     if args.exit == TIMED_OUT:

@@ -364,6 +364,30 @@ TEST(Merge, WhatWasNotMeasuredInOneStepIsNotProvedOfTheRun) {
   EXPECT_EQ(all.finding, Finding::refuted);
 }
 
+// A pool in which no grain explains what buffers take.
+TEST(Judges, DoNotMeasureMemoryThatAPoolDoesNotTell) {
+  MadeRun run(theory::kZero2, 4, 2, Algorithm::direct);
+  run.ranks[2].device->grain = {};
+  run.ranks[2].device->used += {7};
+  EXPECT_EQ(judge(Claim::memory, run).finding, Finding::not_measured);
+  run.ranks[2].held[Point::after_step][Category::grads] += {1};
+  EXPECT_EQ(judge(Claim::memory, run).finding, Finding::refuted) << "the ledger is measured all the same";
+}
+
+TEST(Judges, RefuteMemoryOfTheHostThatIsPinnedOnARouteThatNeedsNone) {
+  for (const Route route : {Route::gpu_aware, Route::carried}) {
+    MadeRun run(theory::kZero2, 4, 2, Algorithm::direct);
+    for (StepEvidence& rank : run.ranks) rank.device->pinned = {};
+    run.facts.route = route;
+    EXPECT_TRUE(judge(Claim::memory, run).holds());
+    run.ranks[3].device->pinned = {256};
+    const Verdict verdict = judge(Claim::memory, run);
+    ASSERT_EQ(verdict.finding, Finding::refuted);
+    const std::string found = "for messages, which are " + std::string(name_of(route)) + ": got 256 B";
+    EXPECT_NE(verdict.evidence.front().find(found), std::string::npos) << verdict.evidence.front();
+  }
+}
+
 TEST(Judges, RefuseEvidenceOfAnotherWorld) {
   MadeRun run(theory::kDdp, 2, 1, Algorithm::halving);
   run.ranks.pop_back();

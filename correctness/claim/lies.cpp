@@ -127,6 +127,8 @@ std::vector<Lie> lies_about_memory_and_work() {
        "difference -512 B"},
       {"NeverGivenBack", Claim::memory, [](auto& s) { s.device->used += {512}; },
        "after the step: the device's pool: got 1536 B in use, expected 1024 B"},
+      {"NothingPinnedForStagedMessages", Claim::memory, [](auto& s) { s.device->pinned = {}; },
+       "pinned memory of the host for messages, which are staged: got 0 B, expected some"},
       {"KernelUnknown", Claim::work,
        [](auto& s) {
          s.work["prayer"] = {1, {64}};

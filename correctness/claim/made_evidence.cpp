@@ -142,7 +142,8 @@ StepEvidence MadeRun::evidence_of(int rank) const {
                                .used_most = {2048},
                                .taken = {1024},
                                .taken_most = {2048},
-                               .reserved_most = {4096}};
+                               .reserved_most = {4096},
+                               .pinned = {layout.world() == 1 ? 0 : 256}};
   theory::WorkLines micro_batch;
   for (const auto& [kernel, work] : facts.work_per_micro_batch) {
     micro_batch[kernel] = {work.calls, work.elements};

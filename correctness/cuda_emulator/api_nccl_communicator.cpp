@@ -151,7 +151,7 @@ using namespace zp::emulated;
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = settings().nccl_version != 0 ? settings().nccl_version : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 

@@ -12,7 +12,15 @@ std::string hashes(const std::string& text) {
   return lines.empty() ? "no hash in\n" + text : lines;
 }
 
+// The first hash's digits.
+std::string first_hash(const std::string& text) {
+  const size_t at = text.find("\nhash ");
+  return at == std::string::npos ? "no hash in\n" + text : text.substr(at, 38);
+}
+
 // Emulated kernels are slow.
+const std::string kTiniest =
+    " --model layers=1,width=8,heads=2,positions=8,vocabulary=16 --steps 1 --micro-batches 4";
 const std::string kFew =
     " --model layers=1,width=32,heads=2,positions=16,vocabulary=64 --steps 1 --micro-batches 4 ";
 
@@ -102,6 +110,9 @@ TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {
                    "--wire i64"),
             (std::vector<int>{0, 0}))
       << text_of(file("err.0"));
+  EXPECT_NE(text_of(file("out")).find("staged through pinned memory (MPI "), std::string::npos)
+      << "the emulated device's processes have an MPI that is not GPU-aware\n"
+      << text_of(file("out"));
 }
 
 TEST_F(Executable, InjectsFaultsOnTheEmulatedDeviceToo) {
@@ -113,6 +124,61 @@ TEST_F(Executable, InjectsFaultsOnTheEmulatedDeviceToo) {
               "--stages zero2 --inject " + fault);
     EXPECT_EQ(outcome.code, code) << fault << "\n" << outcome.out << outcome.err;
   }
+}
+
+// MPI says of itself what it is preloaded with, and of the emulated device that is true.
+const std::string kAwareMpi = "export LD_PRELOAD=" ZP_AWARE_MPI " ZP_EMULATED_CUDA_GUARD=0; ";
+
+struct Way {
+  int ranks;
+  const char* stages;
+  const char* route;
+  const char* claims;
+};
+
+// The same job staged pins memory of the host, and says so.
+TEST_F(Executable, ProvesEmulatedMemoryGivenToAGpuAwareMpiWithTheHashOfTheHost) {
+  const std::string host = first_hash(shell("ZP verify --ranks 1 --stages ddp" + kTiniest).out);
+  for (const Way& way :
+       {Way{2, "all", "gpu-aware", "24 claims"}, Way{4, "ddp,zero3", "gpu-aware", "8 claims"},
+        Way{2, "zero2", "staged", "4 claims"}}) {
+    const bool staged = std::string(way.route) == "staged";
+    EXPECT_EQ(launch(way.ranks,
+                     std::string("verify --device emulated --stages ") + way.stages + kTiniest +
+                         (staged ? " --mpi-buffers staged" : "") + " --overwrite --out " + file("run.jsonl"),
+                     kAwareMpi),
+              std::vector<int>(static_cast<size_t>(way.ranks), 0))
+        << text_of(file("err.0"));
+    const std::string said = text_of(file("out"));
+    EXPECT_NE(said.find(std::string(way.claims) + " proved, 0 refuted; exit 0"), std::string::npos) << said;
+    EXPECT_NE(said.find(staged ? "staged through pinned memory (--mpi-buffers staged)"
+                               : "given to MPI where they lie (MPI says that it is"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(first_hash(said), host) << way.ranks << way.route;
+    const std::string records = text_of(file("run.jsonl"));
+    EXPECT_NE(records.find(std::string(R"("route":")") + way.route), std::string::npos) << records;
+    EXPECT_EQ(records.find(R"("pinned_bytes":0,)") == std::string::npos, staged) << records;
+  }
+}
+
+TEST_F(Executable, RefusesRanksWhoseMessagesOfTheEmulatedDeviceGoOtherWays) {
+  EXPECT_EQ(launch(2, "verify --device emulated --model synthetic --steps 1 --stages ddp",
+                   "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then " + kAwareMpi + "fi; "),
+            (std::vector<int>{6, 6}));
+  const std::string said = text_of(file("err.0"));
+  EXPECT_EQ(lines_in(said), 1) << said;
+  EXPECT_NE(said.find("rank 0 has 'messages of devices staged', rank 1 has 'messages of devices gpu-aware'"),
+            std::string::npos)
+      << said;
+}
+
+TEST_F(Executable, HasNothingOnTheHostForABitflipToStrikeWhereMpiIsGivenTheDevicesMemory) {
+  EXPECT_EQ(launch(2, "verify --device emulated --model synthetic --steps 1 --stages zero2 --inject bitflip",
+                   kAwareMpi),
+            (std::vector<int>{6, 6}));
+  EXPECT_NE(text_of(file("err.0")).find("the fault never fired"), std::string::npos)
+      << text_of(file("err.0"));
 }
 
 #if ZP_NCCL
@@ -127,6 +193,41 @@ TEST_F(Executable, ProvesEveryStageThroughNcclsCollectivesWithTheHashOfTheHost) 
   EXPECT_NE(nccl.out.find("carried by NCCL 2."), std::string::npos) << nccl.out;
   EXPECT_EQ(hashes(nccl.out), hashes(host.out));
   EXPECT_NE(text_of(file("run.jsonl")).find(R"("nccl":{"version":"2.)"), std::string::npos);
+  EXPECT_NE(text_of(file("run.jsonl")).find(R"("log":"INIT,P2P,NET,NVLS,TUNING")"), std::string::npos);
+}
+
+TEST_F(Executable, ProvesMicroStepsThroughNcclsCollectivesAtFewerRanks) {
+  const std::string run = " --wire i64 --steps 1 --model layers=1,width=8,heads=2,positions=8,vocabulary=16";
+  for (const int ranks : {1, 2, 3}) {
+    const std::string each =
+        run + " --ranks " + std::to_string(ranks) + " --micro-batches " + std::to_string(2 * ranks);
+    const Outcome host = shell("ZP verify --device cpu --stages ddp,zero3" + each);
+    const Outcome nccl =
+        shell("ZP verify --device emulated --transport nccl --algorithm native --stages ddp,zero3" + each);
+    EXPECT_EQ(nccl.code, 0) << nccl.err;
+    EXPECT_NE(nccl.out.find("6 claims proved, 0 refuted, 2 not measured"), std::string::npos) << nccl.out;
+    EXPECT_EQ(hashes(nccl.out), hashes(host.out)) << ranks;
+  }
+}
+
+// Lines that NCCL writes for every call are left out of timed steps.
+TEST_F(Executable, TimesNcclWithoutALineForEveryCall) {
+  const Outcome timed = shell(
+      "ZP bench -w 0 -n 1 --rounds 1 --device emulated --transport nccl --stages zero2 --ranks 2 --out " +
+      file("rates.jsonl") + " --model layers=1,width=8,heads=2,positions=8,vocabulary=16");
+  EXPECT_EQ(timed.code, 0) << timed.err;
+  const std::string records = text_of(file("rates.jsonl"));
+  EXPECT_NE(records.find(R"("log":"INIT,P2P,NET,NVLS",)"), std::string::npos) << records;
+}
+
+TEST_F(Executable, RefusesRanksWhoseNcclsDiffer) {
+  EXPECT_EQ(launch(3, "verify --device emulated --transport nccl --model synthetic --steps 1 --stages ddp",
+                   "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then export ZP_EMULATED_CUDA_NCCL_VERSION=99901; fi; "),
+            (std::vector<int>{5, 5, 5}));
+  const std::string said = text_of(file("err.0"));
+  EXPECT_EQ(lines_in(said), 1) << said;
+  EXPECT_NE(said.find("--transport nccl: rank 0 has NCCL 2."), std::string::npos) << said;
+  EXPECT_NE(said.find("rank 2 has NCCL 9.99.1"), std::string::npos) << said;
 }
 
 // Messages and additions of our own, at every number of ranks, with buckets and gathers ahead.

@@ -33,6 +33,11 @@ TEST_F(GpuCheck, GoesThroughEveryStepOnTheEmulatedGpu) {
     ASSERT_NE(at, std::string::npos) << step << "\n" << outcome.out;
     EXPECT_TRUE(outcome.out.substr(outcome.out.rfind('\n', at) + 1).starts_with("passed ")) << outcome.out;
   }
+  if (ZP_NCCL != 0) {
+    EXPECT_NE(outcome.out.find("3 claims proved, 0 refuted, 1 not measured; exit 0\n"), std::string::npos)
+        << "bytes that NCCL sends are not among what passed\n"
+        << outcome.out;
+  }
   EXPECT_NE(outcome.out.find("not measured          compute-sanitizer memcheck"), std::string::npos)
       << outcome.out;
   EXPECT_NE(outcome.out.find("\nbf16 tensor cores: not measured: "), std::string::npos) << outcome.out;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "harness/transport/nccl_functions.hpp"
@@ -34,6 +35,31 @@ TEST(NcclLibrary, HasAllThatIsCalled) {
 #endif
 }
 
+// The real one, on a machine that has no driver: the id needs none, the communicator does.
+TEST(NcclLibrary, IsNotAvailableWithoutADriverInItsOwnWords) {
+#ifdef ZP_NCCL_LIBRARY
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is a driver here";
+  const NcclFunctions nccl = open_nccl(ZP_NCCL_LIBRARY);
+  constexpr double kTimeout_s = 30.0;
+  transport_named("threads").run(1, kTimeout_s, [&](Endpoint& endpoint) {
+    const auto device = make_cuda_device(0, Fill::zero);
+    const auto stream = device->make_stream();
+    try {
+      make_nccl_carrier(nccl, *device, *stream, *endpoint.control, kTimeout_s);
+      ADD_FAILURE() << "ranks came together";
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_EQ(error.code(), Exit::unavailable) << said;
+      EXPECT_TRUE(said.starts_with("NCCL: ncclCommInitRankConfig: ")) << said;
+      EXPECT_NE(said.find("driver"), std::string::npos) << said;
+      EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+    }
+  });
+#else
+  GTEST_SKIP() << "no libnccl.so.2 is installed here";
+#endif
+}
+
 // As NCCL 2.2x writes them.
 constexpr std::string_view kLog =
     "host:7:9 [0] NCCL INFO Using network Socket\n"
@@ -57,14 +83,24 @@ TEST(NcclWords, AreTheTellingLinesOfItsLogEachOnce) {
 TEST(NcclWords, AreAskedForUnlessTheLogIsToGoElsewhere) {
   unsetenv("NCCL_DEBUG_FILE");
   setenv("NCCL_DEBUG", "WARN", 1);
-  ask_nccl_for_words();
+  ask_nccl_for_words(CarrierLog::calls);
   EXPECT_EQ(std::getenv("NCCL_DEBUG_FILE"), nullptr);
+  EXPECT_EQ(nccl_log(), "");
   unsetenv("NCCL_DEBUG");
-  ask_nccl_for_words();
+  ask_nccl_for_words(CarrierLog::calls);
+  EXPECT_EQ(nccl_log(), "INIT,P2P,NET,NVLS,TUNING");
   ASSERT_NE(std::getenv("NCCL_DEBUG_FILE"), nullptr);
   EXPECT_TRUE(nccl_words().empty());
   std::ofstream(std::getenv("NCCL_DEBUG_FILE")) << kLog;
   EXPECT_EQ(nccl_words(), words_in(kLog));
+}
+
+// TUNING and COLL write whenever a collective is called.
+TEST(NcclWords, LeaveOutEveryCallWhereTheyAreToTakeNoTime) {
+  for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) unsetenv(name);
+  ask_nccl_for_words(CarrierLog::connections);
+  EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
+  EXPECT_EQ(nccl_log(), "INIT,P2P,NET,NVLS");
 }
 
 ncclResult_t old_version(int* version) {

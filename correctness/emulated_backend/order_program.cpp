@@ -6,8 +6,10 @@
 #include <map>
 #include <string>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "harness/device/cuda_device.hpp"
 #include "harness/device/host_access.hpp"
+#include "harness/transport/aware.hpp"
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 #include "kernels/cuda/cuda_table.hpp"
@@ -42,7 +44,7 @@ class Forgetful final : public Stream {
   Stream& inner_;
 };
 
-// A message is there once it is sent.
+// A message is there once it is sent. Reaches the memory of a device by itself, as a GPU-aware MPI.
 class Loop final : public Link {
  public:
   class Over final : public Request {
@@ -52,10 +54,12 @@ class Loop final : public Link {
   int rank() const override { return 0; }
   int world() const override { return 1; }
   std::unique_ptr<Request> send(int, const Tag&, std::span<const std::byte> bytes) override {
+    const emulated::DeviceAccess open;
     sent_.assign(bytes.begin(), bytes.end());
     return std::make_unique<Over>();
   }
   std::unique_ptr<Request> receive(int, const Tag&, std::span<std::byte> bytes) override {
+    const emulated::DeviceAccess open;
     std::memset(bytes.data(), ++number_, bytes.size());
     return std::make_unique<Over>();
   }
@@ -82,6 +86,7 @@ struct Bench {
       kernels::make_ordered_table(kernels::make_cuda_table(*device, {.stream = own_b->handle()}), b());
   Loop loop;
   std::unique_ptr<Link> link = make_staged_link(loop, *device->far_memory(), a());
+  std::unique_ptr<Link> aware = make_aware_link(loop, a());
 
   void write(kernels::Table& on, const Buffer& to) {
     on.run(kernels::Initialize{.x = to.all(), .init = Init::ones});
@@ -182,6 +187,21 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
            const auto request = bench.link->receive(0, {}, bench.bytes(*into));
            Bench::complete(*request);
          }
+       }},
+      {"aware_send",
+       [](Bench& bench) {
+         bench.write(*bench.on_a, bench.x);
+         const auto request = bench.aware->send(0, {}, bench.bytes(bench.x));
+         Bench::complete(*request);
+       }},
+      {"aware_receive",
+       [](Bench& bench) {
+         bench.write(*bench.on_a, bench.x);
+         bench.finish();
+         bench.read(*bench.on_a, bench.x, bench.y);
+         const auto request = bench.aware->receive(0, {}, bench.bytes(bench.x));
+         Bench::complete(*request);
+         bench.read(*bench.on_a, bench.x, bench.y);
        }},
   };
   return list;

@@ -23,7 +23,7 @@ struct Use {
 std::vector<Use> uses() {
   std::vector<Use> all;
   for (const char* name : {"read_after_write", "write_after_read", "write_after_write", "host_read",
-                           "host_write", "drop", "send", "receive"})
+                           "host_write", "drop", "send", "receive", "aware_send", "aware_receive"})
     all.push_back({ZP_ORDER_PROGRAM, name});
 #if ZP_CUBLASLT
   for (const char* name : {"product_after_write", "write_after_product", "read_of_product"})

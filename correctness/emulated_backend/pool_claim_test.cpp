@@ -10,7 +10,7 @@ extern "C" const zp::Backend* zeroproof_backend();
 namespace zp {
 namespace {
 
-enum class Wrong { nothing, takes_beside, keeps_what_is_given_back };
+enum class Wrong { nothing, takes_beside, keeps_what_is_given_back, has_no_grain, takes_the_other_route };
 
 // Beneath the ledger's meter.
 class WrongDevice final : public Device {
@@ -47,7 +47,7 @@ class WrongDevice final : public Device {
 class WrongEngine final : public Engine {
  public:
   WrongEngine(std::unique_ptr<Engine> inner, Wrong wrong)
-      : inner_(std::move(inner)), device_(inner_->device(), wrong) {}
+      : inner_(std::move(inner)), device_(inner_->device(), wrong), wrong_(wrong) {}
   Device& device() override { return device_; }
   std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) override {
     return inner_->make_kernels(device, needs);
@@ -56,18 +56,25 @@ class WrongEngine final : public Engine {
   std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) override {
     return inner_->make_transport_kernels(device);
   }
-  std::unique_ptr<Link> make_link(Link& inner) override { return inner_->make_link(inner); }
+  std::unique_ptr<Link> make_link(Link& inner, Route route) override {
+    return inner_->make_link(inner, wrong_ == Wrong::takes_the_other_route ? Route::staged : route);
+  }
   std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) override {
     return inner_->make_carrier(control, timeout_s);
   }
   void finish() override { inner_->finish(); }
-  std::optional<DeviceMemory> memory() override { return inner_->memory(); }
+  std::optional<DeviceMemory> memory() override {
+    std::optional<DeviceMemory> memory = inner_->memory();
+    if (wrong_ == Wrong::has_no_grain) memory->grain = {};
+    return memory;
+  }
   void begin_peak() override { inner_->begin_peak(); }
   std::vector<std::string> choices() const override { return inner_->choices(); }
 
  private:
   std::unique_ptr<Engine> inner_;
   WrongDevice device_;
+  Wrong wrong_;
 };
 
 class WrongBackend final : public Backend {
@@ -77,8 +84,10 @@ class WrongBackend final : public Backend {
   std::string description() const override { return inner_.description(); }
   std::vector<DeviceFacts> devices() const override { return inner_.devices(); }
   std::string versions() const override { return inner_.versions(); }
+  void ask_carrier(CarrierLog log) const override { inner_.ask_carrier(log); }
   std::string carrier_version() const override { return inner_.carrier_version(); }
   std::vector<std::string> carrier_words() const override { return inner_.carrier_words(); }
+  std::string carrier_log() const override { return inner_.carrier_log(); }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
     return std::make_unique<WrongEngine>(inner_.make_engine(local_rank, fill), wrong_);
   }
@@ -90,7 +99,7 @@ class WrongBackend final : public Backend {
   const Backend& inner_ = *zeroproof_backend();
 };
 
-mutants::Outcome outcome_of(Wrong wrong, const std::string& stage) {
+mutants::Outcome outcome_of(Wrong wrong, const std::string& stage, Route route = Route::staged) {
   const WrongBackend backend(wrong);
   mutants::Trial trial;
   trial.name = "pool";
@@ -99,6 +108,7 @@ mutants::Outcome outcome_of(Wrong wrong, const std::string& stage) {
   trial.steps = 1;
   trial.micro_batches = trial.world;
   trial.backend = &backend;
+  trial.route = route;
   return mutants::run(trial);
 }
 
@@ -116,6 +126,21 @@ TEST(PoolClaim, HoldsWhatTheLedgersBuffersTake) {
   EXPECT_GT(device.used_most, outcome.result->peak) << "grains are whole";
   EXPECT_GE(device.reserved_most, device.used_most);
   EXPECT_FALSE(device.context) << "two ranks share the device";
+}
+
+TEST(PoolClaim, IsNotMeasuredWhereAPoolDoesNotTellWhatABufferTakes) {
+  const mutants::Outcome outcome = outcome_of(Wrong::has_no_grain, "zero2");
+  ASSERT_TRUE(outcome.result) << said(outcome);
+  for (const Verdict& verdict : outcome.result->verdicts) {
+    EXPECT_EQ(verdict.finding, verdict.claim == Claim::memory ? Finding::not_measured : Finding::proved);
+  }
+}
+
+TEST(PoolClaim, RefutesMessagesOnAnotherRouteThanTheNamedOne) {
+  const mutants::Outcome outcome = outcome_of(Wrong::takes_the_other_route, "zero2", Route::gpu_aware);
+  EXPECT_EQ(outcome.refuted(), std::set<Claim>{Claim::memory}) << said(outcome);
+  EXPECT_NE(said(outcome).find("for messages, which are gpu-aware: got "), std::string::npos)
+      << said(outcome);
 }
 
 TEST(PoolClaim, RefutesMemoryTakenBesideTheLedger) {

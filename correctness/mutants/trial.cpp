@@ -69,6 +69,7 @@ StageRun misled(const Job& job, const Trial& trial, int rank) {
   if (trial.faults) stage.faults = trial.faults(rank);
   stage.fill = trial.fill;
   stage.backend = trial.backend;
+  stage.collectives.route = trial.route;
   stage.local_rank = rank;
   std::vector<int> node_of = trial.node_of;
   if (node_of.empty() && job.ranks_per_node > 0) {

@@ -32,6 +32,7 @@ struct Trial {
   Schedule schedule = {};
   int threads = 1;
   const Backend* backend = &cpu_backend();
+  Route route = Route::staged;  // of messages between its devices
   Method optimizer = Method::adamw;
   Accumulate accumulate = Accumulate::fold;
   float lr = Training{}.lr;

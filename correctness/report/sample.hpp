@@ -71,6 +71,7 @@ inline DeviceEvidence sample_device() {
           .taken = {2 << 20},
           .taken_most = {5 << 20},
           .reserved_most = {32 << 20},
+          .pinned = {3 << 18},
           .context = Bytes{300 << 20},
           .library = std::nullopt,
           .rest = Bytes{7 << 19}};

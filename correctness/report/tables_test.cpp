@@ -59,7 +59,7 @@ TEST(VerdictTable, ShowsWhatADeviceSaysOfItsMemoryWhereThereIsOne) {
   std::istringstream cells(line_starting(table, "zero3-keep"));
   std::vector<std::string> seen;
   for (std::string cell; cells >> cell;) seen.push_back(cell);
-  EXPECT_EQ(seen, (std::vector<std::string>{"zero3-keep", "5.00", "5.00", "32.00", "300.00", "not",
+  EXPECT_EQ(seen, (std::vector<std::string>{"zero3-keep", "5.00", "5.00", "32.00", "0.75", "300.00", "not",
                                             "measured", "3.50"}))
       << text;
   EXPECT_LE(widest(text), kTextWidth) << text;

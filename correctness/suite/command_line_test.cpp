@@ -126,6 +126,10 @@ INSTANTIATE_TEST_SUITE_P(
     Arithmetic, BadInput,
     testing::Values(
         Bad{"verify --math exact --device emulated", "--math 'exact'", "ordered or vendor"},
+        Bad{"verify --device emulated --transport mpi --ranks 1 --mpi-buffers aware", "--mpi-buffers 'aware'",
+            "auto or staged"},
+        Bad{"verify --device emulated --mpi-buffers staged", "--mpi-buffers", "with --transport mpi"},
+        Bad{"verify --transport mpi --ranks 1 --mpi-buffers staged", "--mpi-buffers", "cuda and emulated"},
         Bad{"verify --math vendor", "--math vendor", "cuda and emulated", Exit::unavailable},
         Bad{"bench --math vendor --device cpu", "--math vendor", "cuda and emulated", Exit::unavailable},
         Bad{"verify --device emulated --math vendor --dump there", "--dump", "ordered arithmetic"},
@@ -238,6 +242,12 @@ TEST(CommandLine, GivesEveryOptionItsPlace) {
   EXPECT_EQ(o.timeout_s, 12.5);
   EXPECT_EQ(o.seed, 18446744073709551615U);
   EXPECT_EQ(o.inject, (std::vector<std::string>{"bitflip:step=1,rank=0", "extra-message"}));
+}
+
+TEST(CommandLine, LetsMpiSayWhetherItTakesTheMemoryOfGpus) {
+  const std::string mpi = "--device cuda --transport mpi --ranks 1";
+  EXPECT_EQ(verify_of(mpi + " --mpi-buffers auto").mpi_buffers, verify_of(mpi).mpi_buffers);
+  EXPECT_EQ(verify_of(mpi + " --mpi-buffers staged").mpi_buffers, MpiBuffers::staged);
 }
 
 TEST(CommandLine, HasDocumentedDefaults) {

@@ -42,7 +42,9 @@ class ThreeGpus final : public Backend {
     if (!nccl) fail(Exit::unavailable, "NCCL: not here");
     return "2.28.9";
   }
+  void ask_carrier(CarrierLog) const override {}
   std::vector<std::string> carrier_words() const override { return {}; }
+  std::string carrier_log() const override { return ""; }
   bool nccl = true;
   std::unique_ptr<Engine> make_engine(int, Fill) const override { return nullptr; }
   Bytes workspace(const KernelNeeds&) const override { return {}; }

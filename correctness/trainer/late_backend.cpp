@@ -7,6 +7,7 @@
 #include <list>
 
 #include "harness/base/random.hpp"
+#include "harness/transport/aware.hpp"
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 
@@ -74,7 +75,7 @@ class LateStream final : public Stream {
       if (of_.plan().options.left_out != LeftOut::host_waits) of_.run_until(ticket_);
     }
     bool done() override {
-      if (of_.plan().options.left_out == LeftOut::copies_for_messages) return true;
+      if (of_.plan().options.left_out == LeftOut::stream_before_messages) return true;
       if (of_.run() < ticket_) of_.run_until(of_.run() + 1);
       return of_.run() >= ticket_;
     }
@@ -173,7 +174,8 @@ class LateEngine final : public Engine {
     const kernels::HostOptions options;
     return kernels::make_ordered_table(std::make_unique<LateTable>(device, transport_, options), transport_);
   }
-  std::unique_ptr<Link> make_link(Link& inner) override {
+  std::unique_ptr<Link> make_link(Link& inner, Route route) override {
+    if (route == Route::gpu_aware) return make_aware_link(inner, transport_);
     return make_staged_link(inner, device_, transport_);
   }
   std::unique_ptr<Carrier> make_carrier(Control&, double) override {

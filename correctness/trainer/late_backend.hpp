@@ -16,7 +16,7 @@ enum class LeftOut {
   compute_after_transport,
   transport_after_compute,
   host_waits,
-  copies_for_messages
+  stream_before_messages  // by a link, before it sends, or receives, what lies on the device
 };
 
 struct LateOptions {
@@ -31,8 +31,10 @@ class LateBackend final : public Backend {
   std::string description() const override { return "streams of this thread"; }
   std::vector<DeviceFacts> devices() const override { return {}; }
   std::string versions() const override { return ""; }
+  void ask_carrier(CarrierLog) const override {}
   std::string carrier_version() const override { return ""; }
   std::vector<std::string> carrier_words() const override { return {}; }
+  std::string carrier_log() const override { return ""; }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override;
   Bytes workspace(const KernelNeeds& needs) const override;
   std::string vendor() const override { fail(Exit::unavailable, "kernels are the host's"); }

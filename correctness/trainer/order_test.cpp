@@ -17,6 +17,7 @@ struct Schedules {
   Algorithm algorithm = Algorithm::direct;
   Schedule schedule = {};
   GradientWire wire = GradientWire::as_stored;
+  Route route = Route::staged;
 };
 
 const std::vector<Schedules>& schedules() {
@@ -33,8 +34,17 @@ const std::vector<Schedules>& schedules() {
        .world = 2,
        .schedule = {.bucket = {}, .prefetch = 1, .overlap = Overlap::on},
        .wire = GradientWire::i64},
+      {.name = "aware", .world = 4, .algorithm = Algorithm::halving, .route = Route::gpu_aware},
+      {.name = "aware_direct",
+       .world = 3,
+       .schedule = {.bucket = {100'000}, .prefetch = 1, .overlap = Overlap::on},
+       .route = Route::gpu_aware},
   };
   return list;
+}
+
+const Schedules& schedule_named(const std::string& name) {
+  return *std::ranges::find(schedules(), name, &Schedules::name);
 }
 
 Outcome outcome_of(const std::string& stage, const Schedules& of, const LateOptions& options) {
@@ -47,6 +57,7 @@ Outcome outcome_of(const std::string& stage, const Schedules& of, const LateOpti
   trial.schedule = of.schedule;
   trial.wire = of.wire;
   trial.backend = &backend;
+  trial.route = of.route;
   return mutants::run(trial);
 }
 
@@ -73,12 +84,13 @@ TEST_P(Late, StreamsLeaveEveryStageProved) {
 INSTANTIATE_TEST_SUITE_P(Order, Late, testing::ValuesIn(schedules()),
                          [](const auto& info) { return info.param.name; });
 
-class Missing : public testing::TestWithParam<LeftOut> {};
+class Missing : public testing::TestWithParam<std::tuple<LeftOut, const char*>> {};
 
 TEST_P(Missing, WaitsAreSeen) {
   for (const StageRow& row : stages()) {
+    const auto& [left_out, schedule] = GetParam();
     const Outcome outcome =
-        outcome_of(std::string(row.name()), schedules()[1], {.seed = 0, .left_out = GetParam()});
+        outcome_of(std::string(row.name()), schedule_named(schedule), {.seed = 0, .left_out = left_out});
     EXPECT_FALSE(proved(outcome)) << row.name();
   }
 }
@@ -89,15 +101,22 @@ std::string name_of(LeftOut left_out) {
     case LeftOut::compute_after_transport: return "compute_after_transport";
     case LeftOut::transport_after_compute: return "transport_after_compute";
     case LeftOut::host_waits: return "host_waits";
-    case LeftOut::copies_for_messages: return "copies_for_messages";
+    case LeftOut::stream_before_messages: return "stream_before_messages";
   }
   return "?";
 }
 
+// Where messages arrive in the device's memory, no stream is behind with what the last of them brought.
 INSTANTIATE_TEST_SUITE_P(Order, Missing,
-                         testing::Values(LeftOut::compute_after_transport, LeftOut::transport_after_compute,
-                                         LeftOut::host_waits, LeftOut::copies_for_messages),
-                         [](const auto& info) { return name_of(info.param); });
+                         testing::Values(std::tuple{LeftOut::compute_after_transport, "halving"},
+                                         std::tuple{LeftOut::transport_after_compute, "halving"},
+                                         std::tuple{LeftOut::host_waits, "halving"},
+                                         std::tuple{LeftOut::stream_before_messages, "halving"},
+                                         std::tuple{LeftOut::transport_after_compute, "aware"},
+                                         std::tuple{LeftOut::stream_before_messages, "aware"}),
+                         [](const auto& info) {
+                           return name_of(std::get<LeftOut>(info.param)) + "_" + std::get<1>(info.param);
+                         });
 
 }  // namespace
 }  // namespace zp

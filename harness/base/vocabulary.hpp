@@ -84,6 +84,22 @@ constexpr std::string_view name_of(Algorithm algorithm) {
   return "?";
 }
 
+// How messages get from the memory of one rank's device to that of another's.
+enum class Route {
+  staged,     // through pinned memory of the host
+  gpu_aware,  // by MPI, which is given the memory of the device and reaches it by itself
+  carried,    // by the device's own library
+};
+
+constexpr std::string_view name_of(Route route) {
+  switch (route) {
+    case Route::staged: return "staged";
+    case Route::gpu_aware: return "gpu-aware";
+    case Route::carried: return "nccl";
+  }
+  return "?";
+}
+
 // Whose matrix products forward and backward compute with: ours, in the documented order, or a vendor's
 // library, whose bits are those of one device and one version of it.
 enum class Math { ordered, vendor };

@@ -20,16 +20,18 @@ struct RunFacts {
   const Layout* layout = nullptr;
   Training training;
   Algorithm algorithm = Algorithm::direct;
+  Route route = Route::staged;         // of messages between devices' memories
   std::map<Category, Bytes> constant;  // activations, workspace, data: held from init to end
   std::map<std::string, Work>
       work_per_micro_batch;  // the model's kernels: theory's closed form for one micro-batch
 };
 
 // One step of every rank (by rank) against the reference. Each returns proved or refuted; bytes are not
-// measured where a library's own collectives send them, unless what was asked for is refuted. Evidence lines
-// name step, stage, rank and place, and what is off: expected, got, difference.
-// `looked`: how much of the step the evidence is to hold. What it may leave out proves nothing by itself: a
-// later step of the same ranks that is looked at does, whose state follows from this one's.
+// measured where a library's own collectives send them, and memory is not where a device's pool says nothing
+// that could be compared with the ledger, unless what was measured is refuted. Evidence lines name step,
+// stage, rank and place, and what is off: expected, got, difference. `looked`: how much of the step the
+// evidence is to hold. What it may leave out proves nothing by itself: a later step of the same ranks that is
+// looked at does, whose state follows from this one's.
 Verdict judge_bits(const RunFacts& facts, const ReferenceStep& reference,
                    const std::vector<StepEvidence>& ranks, Inspection looked = Inspection::full);
 Verdict judge_bytes(const RunFacts& facts, const std::vector<StepEvidence>& ranks);  // logs included

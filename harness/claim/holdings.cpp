@@ -79,9 +79,22 @@ void judge_acquired(const std::map<Category, Acquired>& got,
   }
 }
 
+// Messages went on the route that the run names: pinned memory shows which.
+void judge_route(const RunFacts& facts, Bytes pinned, int step, int rank, Findings& findings) {
+  const std::optional<Bytes> expected = theory::pinned_for_messages(facts.route, facts.layout->world());
+  if (expected ? pinned == *expected : pinned.n > 0) return;
+  findings.add(
+      step, rank,
+      fmt::format("pinned memory of the host for messages, which are {}: got {} B, expected {}",
+                  name_of(facts.route), pinned.n, expected ? fmt::format("{} B", expected->n) : "some"));
+}
+
+// Whether the device's own numbers can be compared with the ledger's.
+bool pool_is_measured(const StepEvidence& step) { return !step.device || step.device->grain.n > 0; }
+
 // The device's own numbers are those of the ledger's buffers: nothing was taken beside the ledger, and what
 // was given back is back.
-void judge_device(const DeviceEvidence& device, int step, int rank, Findings& findings) {
+void judge_pool(const DeviceEvidence& device, int step, int rank, Findings& findings) {
   if (device.grain.n == 0) return;
   const auto compare = [&](std::string_view when, Bytes used, Bytes taken) {
     if (used == taken) return;
@@ -144,10 +157,15 @@ Verdict judge_memory(const RunFacts& facts, const std::vector<StepEvidence>& ran
   }
   findings.begin_kind();
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].device)
-      judge_device(*ranks[rank].device, ranks[rank].step, static_cast<int>(rank), findings);
+    const StepEvidence& step = ranks[rank];
+    if (!step.device) continue;
+    judge_pool(*step.device, step.step, static_cast<int>(rank), findings);
+    judge_route(facts, step.device->pinned, step.step, static_cast<int>(rank), findings);
   }
-  return std::move(findings).verdict();
+  Verdict verdict = std::move(findings).verdict();
+  if (verdict.holds() && !std::ranges::all_of(ranks, pool_is_measured))
+    verdict.finding = Finding::not_measured;
+  return verdict;
 }
 
 Verdict judge_work(const RunFacts& facts, const std::vector<StepEvidence>& ranks) {

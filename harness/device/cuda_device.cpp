@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <thread>
 
@@ -159,11 +160,11 @@ class PooledDevice final : public CudaDevice, public FarMemory {
         fill_(fill),
         pool_(index),
         memory_(std::make_shared<Events>(), std::make_shared<Waits>()) {
-    staging_ = pin(kStaging);
+    staging_ = pinned(kStaging);
   }
   ~PooledDevice() override {
     static_cast<void>(cudaStreamSynchronize(memory_.handle()));
-    unpin(staging_);
+    static_cast<void>(cudaFreeHost(staging_));
   }
 
   void* allocate(Category category, Bytes bytes) override {
@@ -211,18 +212,23 @@ class PooledDevice final : public CudaDevice, public FarMemory {
     });
   }
   std::byte* pin(Bytes bytes) override {
-    void* memory = nullptr;
-    check(cudaMallocHost(&memory, static_cast<size_t>(bytes.n)));
-    return static_cast<std::byte*>(memory);
+    std::byte* memory = pinned(bytes);
+    pins_[memory] = bytes;
+    return memory;
   }
-  void unpin(std::byte* memory) noexcept override { static_cast<void>(cudaFreeHost(memory)); }
+  void unpin(std::byte* memory) noexcept override {
+    static_cast<void>(cudaFreeHost(memory));
+    pins_.erase(memory);
+  }
 
   std::unique_ptr<CudaStream> make_stream() override {
     return std::make_unique<PlainStream>(std::make_shared<Events>(), waits_);
   }
   DeviceMemory memory() override {
     settle();
-    return pool_.memory();
+    DeviceMemory memory = pool_.memory();
+    for (const auto& [data, bytes] : pins_) memory.pinned += bytes;
+    return memory;
   }
   void begin_peak() override {
     settle();
@@ -235,6 +241,12 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   static int selected(int index) {
     check(cudaSetDevice(index));
     return index;
+  }
+
+  static std::byte* pinned(Bytes bytes) {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, static_cast<size_t>(bytes.n)));
+    return static_cast<std::byte*>(memory);
   }
 
   // Memory given back has gone back to the pool, so that what the pool has in use depends on no clock.
@@ -265,6 +277,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
   PlainStream memory_;  // allocations, fills, and what the host reads and writes: never waits for another
   std::byte* staging_ = nullptr;
+  std::map<std::byte*, Bytes> pins_;  // all others
   cudaError_t later_ = cudaSuccess;
   bool settled_ = true;
 };

@@ -85,7 +85,8 @@ DeviceMemory CudaPool::memory() const {
           .reserved = number(pool_, cudaMemPoolAttrReservedMemCurrent),
           .reserved_most = number(pool_, cudaMemPoolAttrReservedMemHigh),
           .free = {static_cast<int64_t>(free)},
-          .total = {static_cast<int64_t>(total)}};
+          .total = {static_cast<int64_t>(total)},
+          .pinned = {}};
 }
 
 void CudaPool::begin_peak() {

@@ -11,6 +11,7 @@ struct DeviceMemory {
   Bytes used, used_most;          // of the pool: in use, and the most since the peak was begun anew
   Bytes reserved, reserved_most;  // what the pool holds for use, and the most since it was made
   Bytes free, total;              // of the whole device, whoever uses it
+  Bytes pinned;                   // of the host, for messages (FarMemory::pin)
 };
 
 // What a buffer takes where memory comes in grains.

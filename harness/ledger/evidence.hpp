@@ -94,6 +94,7 @@ struct DeviceEvidence {
   Bytes used, used_most;    // by the device: after the step, and at most while it lasted
   Bytes taken, taken_most;  // by the ledger, likewise
   Bytes reserved_most;      // by the pool, from the device
+  Bytes pinned;             // of the host, for messages, after the step: kept to the end once it was needed
   // Of the whole device, hence none where other ranks use it too: what was in use before the pool held
   // anything (the context), what the transport's library took, and what else came beside the pool.
   std::optional<Bytes> context = {}, library = {}, rest = {};
@@ -187,7 +188,8 @@ void archive(A& a, PaddingWritten& p) {
 }
 template <class A>
 void archive(A& a, DeviceEvidence& d) {
-  a(d.grain, d.used, d.used_most, d.taken, d.taken_most, d.reserved_most, d.context, d.library, d.rest);
+  a(d.grain, d.used, d.used_most, d.taken, d.taken_most, d.reserved_most, d.pinned, d.context, d.library,
+    d.rest);
 }
 template <class A>
 void archive(A& a, StepEvidence& s) {

@@ -56,6 +56,7 @@ Json config_json(const RunSettings& s) {
   json["threads"] = s.threads;
   json["device"] = s.device;
   json["device_description"] = text_or_null(s.device_description);
+  json["route"] = text_or_null(s.route);
   json["math"] = s.math;
   json["steps"] = s.steps;
   json["micro_batches"] = s.micro_batches;
@@ -96,7 +97,9 @@ Json host_json(const RunSettings& s) {
 
 Json nccl_json(const RunSettings& s) {
   if (s.nccl.empty()) return nullptr;
-  return {{"version", s.nccl}, {"said", s.nccl_said.empty() ? Json(nullptr) : Json(s.nccl_said)}};
+  return {{"version", s.nccl},
+          {"log", text_or_null(s.nccl_log)},
+          {"said", s.nccl_said.empty() ? Json(nullptr) : Json(s.nccl_said)}};
 }
 
 Json verdicts_json(const StageResult& stage) {
@@ -139,6 +142,7 @@ Json device_json(const std::optional<DeviceEvidence>& device) {
   json["pool_used_after_step_bytes"] = device->used.n;
   json["ledger_taken_after_step_bytes"] = compared ? Json(device->taken.n) : Json(nullptr);
   json["pool_reserved_most_bytes"] = device->reserved_most.n;
+  json["pinned_bytes"] = device->pinned.n;
   json["context_bytes"] = bytes_or_null(device->context);
   json["library_bytes"] = bytes_or_null(device->library);
   json["rest_bytes"] = bytes_or_null(device->rest);

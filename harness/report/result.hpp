@@ -66,6 +66,7 @@ struct RunSettings {
   std::string model, data, data_hash, recipe, wire, transport, algorithm, optimizer = "adamw", device = "cpu",
                                                                           accumulate = "fold";
   std::string device_description;  // what that is, and how messages get there; "" of the host
+  std::string route;               // of messages between devices' memories; "": ranks compute on the host
   std::string math = "ordered";
   std::string vendor;  // library, version and device that fix the bits of vendor arithmetic; "": none do
   std::string grade;   // of the claim on bits: exact, ordered, or of that library and device
@@ -88,7 +89,8 @@ struct RunSettings {
   std::string hash_case;     // the sentence that says which case of the hash's validity holds
   std::string host, compiler, mpi, cpu;
   std::string nccl;                    // its version; "" where it carries no messages
-  std::vector<std::string> nccl_said;  // lines of its own log
+  std::string nccl_log;                // its subsystems that wrote a log; "": none that was read
+  std::vector<std::string> nccl_said;  // lines of it
   // Filled by describe_host (report/environment.hpp).
   std::string os;
   int cores = 0;                           // that this process may use

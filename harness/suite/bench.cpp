@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "harness/measure/rounds.hpp"
-#include "harness/report/environment.hpp"
 #include "harness/report/record.hpp"
 #include "harness/report/tables.hpp"
 #include "harness/suite/job_run.hpp"
@@ -70,7 +69,7 @@ class Benchmark {
       if (stage.steps_done > 0) run.stages.push_back(stage);
     }
     run.exit = exit_of(run.stages);
-    run.settings.end_time = utc_now();
+    ranks_.stamp();
     if (!options_.job.out.empty()) write_records(options_.job.out, Existing::overwrite, result_);
   }
 

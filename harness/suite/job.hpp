@@ -21,7 +21,8 @@ struct Job {
   Training training;
   std::optional<Corpus> corpus;  // none for the synthetic model
   Algorithm algorithm = Algorithm::direct;
-  bool carried = false;  // messages are the device's own library's (transport nccl)
+  bool carried = false;         // messages are the device's own library's (transport nccl)
+  Route route = Route::staged;  // of messages between devices' memories
   const Backend* backend = &cpu_backend();
   Math math = Math::ordered;
   int world = 1;

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "harness/base/archive.hpp"
+#include "harness/report/environment.hpp"
 #include "harness/suite/launched.hpp"
 
 namespace zp {
@@ -64,6 +65,18 @@ void find_local(Endpoint& endpoint, Standing& standing) {
   standing.local_ranks = static_cast<int>(std::ranges::count(first, mine));
 }
 
+// NCCL's messages are for others of its version.
+std::optional<Error> other_nccl(const Job& job, Control& control) {
+  if (!job.carried) return std::nullopt;
+  const std::vector<std::string> all = control.all_gather(job.settings.nccl);
+  const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
+  if (other == all.end()) return std::nullopt;
+  return Error(Exit::unavailable,
+               fmt::format("--transport nccl: rank 0 has NCCL {}, rank {} has NCCL {}, and ranks that carry "
+                           "messages to each other need one version",
+                           all[0], other - all.begin(), *other));
+}
+
 // NCCL wants a GPU for every rank.
 std::optional<Error> shared_gpu(const Job& job, int local_rank, Control& control) {
   if (!job.carried) return std::nullopt;
@@ -98,6 +111,7 @@ Exit exit_of(const std::vector<StageResult>& stages) {
 std::optional<Error> JobRun::begin(const std::string& agreement, Endpoint& endpoint) {
   Control& control = *endpoint.control;
   if (auto problem = disagreement(agreement, control)) return problem;
+  if (auto problem = other_nccl(job_, control)) return problem;
   standing_.threads = least_threads(job_.threads, control);
   standing_.places = places_on_nodes(job_, endpoint);
   find_local(endpoint, standing_);
@@ -155,6 +169,14 @@ std::optional<Error> JobRun::unfired(Control& control) const {
   return Error(Exit::usage,
                "--inject " + job_.injections[static_cast<size_t>(never - total.begin())].text +
                    ": the fault never fired; name a step, stage, rank or unit where it can strike");
+}
+
+void JobRun::stamp() {
+  RunSettings& settings = result_.settings;
+  settings.end_time = utc_now();
+  if (!job_.carried) return;
+  settings.nccl_log = job_.backend->carrier_log();
+  settings.nccl_said = job_.backend->carrier_words();
 }
 
 Exit JobRun::shared_exit(Control& control) const {

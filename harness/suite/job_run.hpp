@@ -38,6 +38,8 @@ class JobRun {
   StageRun stage_run(const StageRow& row, const std::vector<ReferenceRun>& references, Endpoint& endpoint);
   // Collective: the first injection that never struck on any rank.
   std::optional<Error> unfired(Control& control) const;
+  // What is known at the end of a stage: the time, and what a carrier has said.
+  void stamp();
   // Collective: rank 0's exit code.
   Exit shared_exit(Control& control) const;
 

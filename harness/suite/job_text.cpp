@@ -18,14 +18,14 @@ std::string agreement_of(const Job& job) {
       "betas {} {}, "
       "epsilon {}, weight decay {}, timeout {}, bucket {} B, prefetch {}, overlap {}, kernel threads asked "
       "for {}, injected '{}', tied {}, {} blocks a unit, frozen '{}', keep {}, {} ranks a node asked for, "
-      "dump '{}', device {}, {} math '{}', "
+      "dump '{}', device {}, messages of devices {}, {} math '{}', "
       "stages",
       s.version, s.contract, s.model, s.layers, s.width, s.heads, s.vocabulary, job.model.positions,
       s.data_hash, s.recipe, s.wire, s.algorithm, s.ranks, s.steps, s.micro_batches, s.micro_batch_size,
       s.sequence, s.accumulate, s.seed, s.clip, s.optimizer, s.lr, s.momentum, s.beta1, s.beta2, s.epsilon,
       s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
-      s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node, job.dump, s.device, s.math,
-      s.vendor);
+      s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node, job.dump, s.device,
+      s.route, s.math, s.vendor);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   text += fmt::format(", judged by golden file '{}', golden file written {}", job.golden_digest,
                       !s.write_golden.empty());

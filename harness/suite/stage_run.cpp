@@ -237,6 +237,7 @@ RunFacts facts_of(const StageRun& run, const Layout& layout) {
   facts.layout = &layout;
   facts.training = run.training;
   facts.algorithm = run.collectives.algorithm;
+  facts.route = run.collectives.route;
   const bool gpt = run.model.architecture == Architecture::gpt;
   const Bytes workspace = kernel_workspace(run);
   facts.constant = gpt ? theory::gpt_constants(shape_of(run), run.training.recipe, workspace)

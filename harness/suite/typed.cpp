@@ -257,6 +257,17 @@ void read_device(const Typed& typed, std::string& device) {
     fail(Exit::usage, "--device '" + device + "': is unknown; there are cpu, cuda and emulated");
 }
 
+void read_mpi_buffers(const Typed& typed, VerifyOptions& options) {
+  const auto text = typed.value("--mpi-buffers");
+  if (!text) return;
+  if (*text != "auto" && *text != "staged")
+    fail(Exit::usage, "--mpi-buffers '" + *text + "': must be auto or staged");
+  if (options.device == "cpu" || options.transport != "mpi") {
+    fail(Exit::usage, "--mpi-buffers: is for --device cuda and emulated with --transport mpi; leave it out");
+  }
+  options.mpi_buffers = *text == "staged" ? MpiBuffers::staged : MpiBuffers::automatic;
+}
+
 // A vendor's bits are those of one library and device: nobody else's numbers are compared with them.
 void read_math(const Typed& typed, VerifyOptions& options) {
   const auto text = typed.value("--math");
@@ -290,6 +301,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
   read_training(typed, options);
   options.algorithm = algorithm_of(typed, options.ranks);
   read_device(typed, options.device);
+  read_mpi_buffers(typed, options);
   read_math(typed, options);
   read_schedule(typed, options.schedule);
   typed.whole("--keep", options.keep, 0, kMostUnits);
@@ -313,6 +325,7 @@ VerifyOptions verify_options(const Typed& typed, const Launch& launch) {
 BenchOptions bench_options(const Typed& typed, const Launch& launch) {
   BenchOptions options;
   options.job = verify_options(typed, launch);
+  options.job.carrier_log = CarrierLog::connections;  // timed steps pay for no line
   // Slow products would hide all else.
   if (options.job.device == "cuda" && !typed.given("--math")) options.job.math = Math::vendor;
   typed.whole("--warm-up", options.warm_up, 0, kMostSteps);

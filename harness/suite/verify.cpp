@@ -6,7 +6,6 @@
 #include <optional>
 #include <variant>
 
-#include "harness/report/environment.hpp"
 #include "harness/report/manifest.hpp"
 #include "harness/report/progress.hpp"
 #include "harness/report/record.hpp"
@@ -88,8 +87,7 @@ class Verification {
   }
 
   void record() {
-    result_.settings.end_time = utc_now();
-    if (job_.carried) result_.settings.nccl_said = job_.backend->carrier_words();
+    ranks_.stamp();
     if (!options_.out.empty()) write_records(options_.out, Existing::overwrite, result_);
   }
 

@@ -14,8 +14,15 @@
 #include "harness/model/model.hpp"
 #include "harness/report/record.hpp"
 #include "harness/suite/golden.hpp"
+#include "harness/transport/carrier.hpp"
 
 namespace zp {
+
+// How messages of GPUs' memory go through MPI.
+enum class MpiBuffers {
+  automatic,  // where they lie, if MPI says that it is GPU-aware; else staged
+  staged,
+};
 
 struct VerifyOptions {
   int ranks_per_node = 0;           // 0: nodes are found by shared memory
@@ -37,6 +44,8 @@ struct VerifyOptions {
   Accumulate accumulate = Accumulate::fold;
   std::string transport;       // "": mpi under a launcher, else threads
   std::string device = "cpu";  // the stages'; the reference's is the host, but for vendor arithmetic
+  MpiBuffers mpi_buffers = MpiBuffers::automatic;
+  CarrierLog carrier_log = CarrierLog::calls;
   Math math = Math::ordered;
   std::optional<Algorithm> algorithm;  // none: default_algorithm()
   Schedule schedule;

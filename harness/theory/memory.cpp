@@ -250,4 +250,9 @@ std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout&
   return lines;
 }
 
+std::optional<Bytes> pinned_for_messages(Route route, int world) {
+  if (route == Route::staged && world > 1) return std::nullopt;
+  return Bytes{};
+}
+
 }  // namespace zp::theory

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "harness/base/quantities.hpp"
@@ -50,5 +51,9 @@ std::map<Category, Acquired> acquired_per_step(const Stage& stage, const Layout&
 HeldLines largest_by_category(const Stage& stage, const Layout& layout, const Training& training,
                               Algorithm algorithm, const HeldLines& constant);
 Bytes total(const HeldLines& lines);
+
+// Pinned memory of the host that a rank's messages take. None where they are staged through it: a piece for
+// every message that was in flight at once, which a clock decides, and at least one.
+std::optional<Bytes> pinned_for_messages(Route route, int world);
 
 }  // namespace zp::theory

@@ -24,7 +24,7 @@ class HostEngine final : public Engine {
   }
   Stream* transport_stream() override { return nullptr; }
   std::unique_ptr<kernels::Table> make_transport_kernels(Device&) override { return nullptr; }
-  std::unique_ptr<Link> make_link(Link&) override { return nullptr; }
+  std::unique_ptr<Link> make_link(Link&, Route) override { return nullptr; }
   std::unique_ptr<Carrier> make_carrier(Control&, double) override { refuse_carrier(); }
   void finish() override {}
   std::optional<DeviceMemory> memory() override { return std::nullopt; }
@@ -41,8 +41,10 @@ class HostBackend final : public Backend {
   std::string description() const override { return ""; }
   std::vector<DeviceFacts> devices() const override { return {}; }
   std::string versions() const override { return ""; }
+  void ask_carrier(CarrierLog) const override {}
   std::string carrier_version() const override { refuse_carrier(); }
   std::vector<std::string> carrier_words() const override { return {}; }
+  std::string carrier_log() const override { return ""; }
   std::unique_ptr<Engine> make_engine(int, Fill fill) const override {
     return std::make_unique<HostEngine>(fill);
   }

@@ -40,11 +40,12 @@ class Engine {
   // Kernels of forward, backward and optimizer. Memory of their own comes from `device`, a decorator of
   // device().
   virtual std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) = 0;
-  // The transport's stream, its kernels, and a link on it for device() over one for the host's memory. All
-  // null where transports use the same kernels and memory as everybody.
+  // The transport's stream, its kernels, and a link on it for device(): over one for the host's memory
+  // (staged), or over one that reaches the device's (gpu_aware). All null where transports use the same
+  // kernels and memory as everybody.
   virtual Stream* transport_stream() = 0;
   virtual std::unique_ptr<kernels::Table> make_transport_kernels(Device& device) = 0;
-  virtual std::unique_ptr<Link> make_link(Link& inner) = 0;
+  virtual std::unique_ptr<Link> make_link(Link& inner, Route route) = 0;
   // Messages by the device's own library, on the transport's stream, between the ranks of `control`;
   // collective. Throws (unavailable) where there is no such library, with the words of the loader.
   virtual std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) = 0;
@@ -80,10 +81,15 @@ class Backend {
   virtual std::vector<DeviceFacts> devices() const = 0;
   // Of the libraries and drivers that stand between; empty for the host's.
   virtual std::string versions() const = 0;
-  // Of the library that carries messages between devices. Throws (unavailable) as Engine::make_carrier does.
+  // What the log of the library that carries messages between devices is to hold. Before anything else is
+  // asked of it, and before there are other threads.
+  virtual void ask_carrier(CarrierLog log) const = 0;
+  // Of that library. Throws (unavailable) as Engine::make_carrier does.
   virtual std::string carrier_version() const = 0;
-  // What that library has said of how it works here. Empty: nothing that was heard.
+  // What it has said of how it works here, and which parts of it were asked. Empty: nothing that was heard,
+  // nobody.
   virtual std::vector<std::string> carrier_words() const = 0;
+  virtual std::string carrier_log() const = 0;
   // `local_rank` counts the ranks of this host. Throws (unavailable) where there is no such device, with the
   // words of its library.
   virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const = 0;

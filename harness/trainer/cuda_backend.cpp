@@ -1,10 +1,12 @@
 // The backend of GPUs, as a library: each rank has a pool of memory on one, a stream for forward, backward
-// and optimizer, and one for its transport, whose messages pass through pinned memory or are NCCL's. Compiled
-// twice: against CUDA's runtime, and against one that emulates it on the host.
+// and optimizer, and one for its transport, whose messages pass through pinned memory, are given to an MPI
+// that reaches a GPU's, or are NCCL's. Compiled twice: against CUDA's runtime, and against one that emulates
+// it on the host.
 #include <fmt/format.h>
 
 #include "harness/device/cuda_device.hpp"
 #include "harness/trainer/backend_library.hpp"
+#include "harness/transport/aware.hpp"
 #include "harness/transport/nccl.hpp"
 #include "harness/transport/nccl_words.hpp"
 #include "harness/transport/staged.hpp"
@@ -48,7 +50,8 @@ class CudaEngine final : public Engine {
                                           .max_attention_rows = 0}),
         *transport_);
   }
-  std::unique_ptr<Link> make_link(Link& inner) override {
+  std::unique_ptr<Link> make_link(Link& inner, Route route) override {
+    if (route == Route::gpu_aware) return make_aware_link(inner, *transport_);
     return make_staged_link(inner, *device_->far_memory(), *transport_);
   }
   std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) override {
@@ -95,8 +98,10 @@ class CudaBackend final : public Backend {
   std::string versions() const override {
     return fmt::format("CUDA driver {}, runtime {}", version_text(here_.driver), version_text(here_.runtime));
   }
+  void ask_carrier(CarrierLog log) const override { ask_nccl_for_words(log); }
   std::string carrier_version() const override { return nccl_version(); }
   std::vector<std::string> carrier_words() const override { return nccl_words(); }
+  std::string carrier_log() const override { return nccl_log(); }
   std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
     return std::make_unique<CudaEngine>(local_rank % static_cast<int>(here_.gpus.size()), fill);
   }

@@ -20,7 +20,8 @@ std::optional<DeviceEvidence> DeviceWatch::evidence() const {
                           .used_most = now->used_most,
                           .taken = ledger_.taken(),
                           .taken_most = ledger_.taken_most(),
-                          .reserved_most = now->reserved_most};
+                          .reserved_most = now->reserved_most,
+                          .pinned = now->pinned};
   if (sharing_ != Sharing::alone) return evidence;
   evidence.context = first_->total - first_->free - first_->reserved;
   evidence.library = library_;

@@ -114,11 +114,12 @@ void Trainer::make_transport(Link& link, Native* native, Device& device, kernels
     return;
   }
   metered_link_ = make_metered_link(link, ledger_);
-  Link& host_link = behind(faulty_link_, *metered_link_, config_.faults.link);
-  staged_link_ = engine_->make_link(host_link);
+  Link& carrying = options.route == Route::staged ? behind(faulty_link_, *metered_link_, config_.faults.link)
+                                                  : *metered_link_;
+  device_link_ = engine_->make_link(carrying, options.route);
   auto own = engine_->make_transport_kernels(device);
   kernels::Table& additions = own ? dress(transport_tables_, std::move(own)) : table;
-  collectives_ = make_collectives(staged_link_ ? *staged_link_ : host_link, device, additions, options);
+  collectives_ = make_collectives(device_link_ ? *device_link_ : carrying, device, additions, options);
 }
 
 void Trainer::make_carried_transport(Device& device, const CollectiveOptions& options) {

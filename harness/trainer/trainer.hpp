@@ -20,7 +20,7 @@ namespace zp {
 
 // Decorators that make a rank misbehave. Each is empty where nothing is wrong with that part; `inner`
 // outlives what it returns. `link` and `transport` see what the strategy's side asks for, before the meters;
-// messages pass through `link` in the host's memory, and not at all where a carrier has them. `kernels` is
+// messages pass through `link` in the host's memory, and not at all on another route. `kernels` is
 // called for every table that there is.
 struct Faults {
   std::function<std::unique_ptr<Device>(Device& inner)> device;
@@ -113,7 +113,7 @@ class Trainer {
   Tables tables_, transport_tables_;  // the second stays empty where the transport uses the first
   std::unique_ptr<Link> metered_link_;
   std::unique_ptr<Link> faulty_link_;
-  std::unique_ptr<Link> staged_link_;
+  std::unique_ptr<Link> device_link_;
   std::unique_ptr<Carrier> carrier_, metered_carrier_;
   std::unique_ptr<Transport> collectives_;
   std::unique_ptr<Transport> metered_transport_;

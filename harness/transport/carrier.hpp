@@ -9,6 +9,10 @@
 
 namespace zp {
 
+// What the library writes into its log, which records quote: how ranks are connected, or besides a line for
+// every call, which takes time of it.
+enum class CarrierLog { connections, calls };
+
 // Of one rank, used by its thread. Calls throw Error (cuda, timeout) where the library refuses them or does
 // not come back.
 class Carrier {

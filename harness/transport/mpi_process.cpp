@@ -105,7 +105,7 @@ std::string mpi_version() {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
-std::string mpi_gpu_support() {
+std::optional<bool> mpi_says_gpu_aware() {
   transport::start_mpi();
   int aware = -1;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)  // Open MPI
@@ -113,9 +113,7 @@ std::string mpi_gpu_support() {
 #elif defined(MPIX_GPU_SUPPORT_CUDA)  // MPICH
   transport::check_mpi(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &aware), "MPIX_GPU_query_support");
 #endif
-  if (aware < 0) return "MPI does not say whether it is GPU-aware";
-  return aware == 0 ? "MPI says that it is not GPU-aware"
-                    : "MPI says that it is GPU-aware, but is given memory of the host only";
+  return aware < 0 ? std::nullopt : std::optional(aware != 0);
 }
 
 void end_processes(Exit code, const std::string& unsaid) {

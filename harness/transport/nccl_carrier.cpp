@@ -1,6 +1,7 @@
 // Messages and collectives by NCCL. Its calls never block: a rank that does not come must not keep the others
 // from giving up, so the host asks until a call has done its part, with a deadline.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "harness/transport/caption.hpp"
@@ -26,6 +27,13 @@ ncclDataType_t type_of(Type type) {
 std::string text_of(int version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
+}
+
+// NCCL quotes CUDA where there is no GPU for it, no driver, or one that is too old.
+bool lacks_driver(const std::string& text) {
+  constexpr std::array kLacking{cudaErrorInsufficientDriver, cudaErrorStubLibrary, cudaErrorNoDevice};
+  return std::ranges::any_of(
+      kLacking, [&](cudaError_t error) { return text.find(cudaGetErrorString(error)) != std::string::npos; });
 }
 
 class NcclCarrier final : public Carrier {
@@ -137,7 +145,7 @@ class NcclCarrier final : public Carrier {
     const char* more = nccl_.get_last_error(comm_);
     if (more != nullptr && *more != '\0') text += ": " + std::string(more);
     std::replace(text.begin(), text.end(), '\n', ' ');
-    fail(Exit::cuda, text);
+    fail(lacks_driver(text) ? Exit::unavailable : Exit::cuda, text);
   }
 
   // Until the call has done its part: only then is its work on the stream, before what is put there next.

@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 
 #include "harness/transport/nccl_functions.hpp"
-#include "harness/transport/nccl_words.hpp"
 
 namespace zp {
 namespace {
@@ -41,10 +40,7 @@ NcclFunctions open_nccl(const std::string& name) {
 }
 
 const NcclFunctions& nccl_functions() {
-  static const NcclFunctions functions = [] {
-    ask_nccl_for_words();
-    return open_nccl(kLibrary);
-  }();
+  static const NcclFunctions functions = open_nccl(kLibrary);
   return functions;
 }
 

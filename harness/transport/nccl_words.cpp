@@ -20,17 +20,24 @@ int& log_file() {
 constexpr std::array<std::string_view, 6> kTelling{" Bytes -> Algo ", "coll channels", "NVLS",
                                                    "Channel 00",      "Using network", "MNNVL"};
 constexpr size_t kMostLines = 100;
+constexpr const char* kSubsystems = "NCCL_DEBUG_SUBSYS";
 constexpr std::string_view kBefore = "NCCL INFO ";
 
 }  // namespace
 
-void ask_nccl_for_words() {
+void ask_nccl_for_words(CarrierLog log) {
   if (std::getenv("NCCL_DEBUG") != nullptr || std::getenv("NCCL_DEBUG_FILE") != nullptr) return;
   log_file() = memfd_create("nccl", MFD_CLOEXEC);
   if (log_file() < 0) return;
   setenv("NCCL_DEBUG", "INFO", 0);
-  setenv("NCCL_DEBUG_SUBSYS", "INIT,P2P,NET,NVLS,TUNING", 0);
+  // Of these only TUNING has a line for every call.
+  setenv(kSubsystems, log == CarrierLog::calls ? "INIT,P2P,NET,NVLS,TUNING" : "INIT,P2P,NET,NVLS", 0);
   setenv("NCCL_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(log_file())).c_str(), 0);
+}
+
+std::string nccl_log() {
+  const char* subsystems = std::getenv(kSubsystems);
+  return log_file() < 0 || subsystems == nullptr ? "" : subsystems;
 }
 
 std::vector<std::string> nccl_words() {

@@ -5,12 +5,17 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/transport/carrier.hpp"
+
 namespace zp {
 
 // Has NCCL, which must not have been opened yet, write its log into memory of this process; unless its log
 // was asked for by the environment: then it goes where it was to go. Called once, before there are other
 // threads.
-void ask_nccl_for_words();
+void ask_nccl_for_words(CarrierLog log);
+
+// The subsystems of NCCL that write there, as its variable names them. Empty where the log goes elsewhere.
+std::string nccl_log();
 
 // The lines so far that name channels, connections, NVLS, or algorithm and protocol of a collective; each
 // once, without host and process. None where the log goes elsewhere.

@@ -48,9 +48,9 @@ class Request {
 };
 
 // Point to point between ranks. The memory must stay valid until the request is done; the link copies nothing
-// aside (one for device memory does: staged.hpp, and is done in the order of its stream). Messages with equal
-// tag between the same two ranks arrive in the order sent. A length that differs from what was sent throws
-// (transport). A rank that has failed makes done() of its peers throw its failure.
+// aside (one for device memory does: staged.hpp, and is done in the order of its stream; aware.hpp does not).
+// Messages with equal tag between the same two ranks arrive in the order sent. A length that differs from
+// what was sent throws (transport). A rank that has failed makes done() of its peers throw its failure.
 class Link {
  public:
   Link() = default;
@@ -244,6 +244,7 @@ struct CollectiveOptions {
   // On which the link and the kernels use memory: what they were given is over in the order of this stream.
   // Null: the host does, and it is over when they say so.
   Stream* stream = nullptr;
+  Route route = Route::staged;      // of messages between devices' memories
   TransportClock* clock = nullptr;  // null: nobody measures
 };
 
@@ -300,9 +301,8 @@ int launched_world();
 // The MPI library's own name and version, one line; may be asked for before MPI starts.
 std::string mpi_version();
 
-// What the MPI library says of device memory, as the end of a sentence: "MPI says that it is not GPU-aware".
-// Starts MPI.
-std::string mpi_gpu_support();
+// Whether the MPI library says that it takes the memory of GPUs; none where it does not say. Starts MPI.
+std::optional<bool> mpi_says_gpu_aware();
 
 // Ends this process with `code`, after an orderly end of MPI where it was started. Call it last, on every
 // rank. With a code other than pass it waits at most a few seconds for ranks that do not come; `unsaid` is
