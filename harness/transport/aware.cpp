@@ -10,7 +10,7 @@ namespace {
 
 using Begin = std::function<std::unique_ptr<Request>()>;
 
-struct Message {
+struct HeldBack {
   std::shared_ptr<Mark> before;  // what it waits for
   Begin begin;
   std::unique_ptr<Request> request;  // none before it has begun
@@ -20,14 +20,14 @@ class AwareLink;
 
 class AwareRequest final : public Request {
  public:
-  AwareRequest(AwareLink& link, std::shared_ptr<Message> message)
+  AwareRequest(AwareLink& link, std::shared_ptr<HeldBack> message)
       : link_(link), message_(std::move(message)) {}
   ~AwareRequest() override;
   bool done() override;
 
  private:
   AwareLink& link_;
-  std::shared_ptr<Message> message_;
+  std::shared_ptr<HeldBack> message_;
 };
 
 class AwareLink final : public Link {
@@ -46,15 +46,15 @@ class AwareLink final : public Link {
   // Hands on, in order, what need not wait any more.
   void hand_on() {
     for (; !waiting_.empty() && waiting_.front()->before->done(); waiting_.pop_front()) {
-      Message& next = *waiting_.front();
+      HeldBack& next = *waiting_.front();
       next.request = next.begin();
     }
   }
-  void withdraw(const std::shared_ptr<Message>& message) { std::erase(waiting_, message); }
+  void withdraw(const std::shared_ptr<HeldBack>& message) { std::erase(waiting_, message); }
 
  private:
   std::unique_ptr<Request> put(Begin begin) {
-    auto message = std::make_shared<Message>(Message{stream_.mark(), std::move(begin), nullptr});
+    auto message = std::make_shared<HeldBack>(HeldBack{stream_.mark(), std::move(begin), nullptr});
     auto request = std::make_unique<AwareRequest>(*this, message);
     waiting_.push_back(std::move(message));
     hand_on();
@@ -63,7 +63,7 @@ class AwareLink final : public Link {
 
   Link& inner_;
   Stream& stream_;
-  std::deque<std::shared_ptr<Message>> waiting_;
+  std::deque<std::shared_ptr<HeldBack>> waiting_;
 };
 
 AwareRequest::~AwareRequest() { link_.withdraw(message_); }
