@@ -65,7 +65,7 @@ TEST(Record, HoldsWhatADeviceSaysOfItsMemory) {
           R"("device_memory":{"grain_bytes":512,"pool_used_most_bytes":5242880,)"
           R"("ledger_taken_most_bytes":5242880,"pool_used_after_step_bytes":2097152,)"
           R"("ledger_taken_after_step_bytes":2097152,"pool_reserved_most_bytes":33554432,)"
-          R"("pinned_bytes":786432,"context_bytes":314572800,"library_bytes":null,"rest_bytes":3670016})"))
+          R"("pinned_bytes":786432,"context_bytes":314572800,"carrier_bytes":null,"rest_bytes":3670016})"))
       << Record(run, run.stages[0]).line();
   run.stages[0].device->grain = {};
   EXPECT_TRUE(has(Record(run, run.stages[0]).line(), R"("grain_bytes":null,"pool_used_most_bytes":5242880,)"

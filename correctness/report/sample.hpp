@@ -73,7 +73,7 @@ inline DeviceEvidence sample_device() {
           .reserved_most = {32 << 20},
           .pinned = {3 << 18},
           .context = Bytes{300 << 20},
-          .library = std::nullopt,
+          .carrier = std::nullopt,
           .rest = Bytes{7 << 19}};
 }
 

@@ -96,8 +96,9 @@ struct DeviceEvidence {
   Bytes reserved_most;      // by the pool, from the device
   Bytes pinned;             // of the host, for messages, after the step: kept to the end once it was needed
   // Of the whole device, hence none where other ranks use it too: what was in use before the pool held
-  // anything (the context), what the transport's library took, and what else came beside the pool.
-  std::optional<Bytes> context = {}, library = {}, rest = {};
+  // anything (the context), what the carrier of messages took (a library, such as NCCL), and what else came
+  // beside the pool.
+  std::optional<Bytes> context = {}, carrier = {}, rest = {};
 };
 
 // How much of a step the evidence holds: everything; or what meters count by themselves, the loss and the
@@ -188,7 +189,7 @@ void archive(A& a, PaddingWritten& p) {
 }
 template <class A>
 void archive(A& a, DeviceEvidence& d) {
-  a(d.grain, d.used, d.used_most, d.taken, d.taken_most, d.reserved_most, d.pinned, d.context, d.library,
+  a(d.grain, d.used, d.used_most, d.taken, d.taken_most, d.reserved_most, d.pinned, d.context, d.carrier,
     d.rest);
 }
 template <class A>

@@ -144,7 +144,7 @@ Json device_json(const std::optional<DeviceEvidence>& device) {
   json["pool_reserved_most_bytes"] = device->reserved_most.n;
   json["pinned_bytes"] = device->pinned.n;
   json["context_bytes"] = bytes_or_null(device->context);
-  json["library_bytes"] = bytes_or_null(device->library);
+  json["carrier_bytes"] = bytes_or_null(device->carrier);
   json["rest_bytes"] = bytes_or_null(device->rest);
   return json;
 }

@@ -79,7 +79,7 @@ std::string hashes_text(const RunResult& run) {
 }
 
 std::string device_memory_text(const RunResult& run) {
-  TextTable table({"stage", "pool in use", "buffers", "reserved", "pinned", "context", "library", "rest"});
+  TextTable table({"stage", "pool in use", "buffers", "reserved", "pinned", "context", "carrier", "rest"});
   const auto mib = [](const std::optional<Bytes>& bytes) {
     return bytes ? short_number(static_cast<double>(bytes->n) / (1 << 20), 2) : "not measured";
   };
@@ -91,7 +91,7 @@ std::string device_memory_text(const RunResult& run) {
     any = true;
     grain = device.grain;
     table.add({stage.stage, mib(device.used_most), grain.n > 0 ? mib(device.taken_most) : "not measured",
-               mib(device.reserved_most), mib(device.pinned), mib(device.context), mib(device.library),
+               mib(device.reserved_most), mib(device.pinned), mib(device.context), mib(device.carrier),
                mib(device.rest)});
   }
   if (!any) return "";
@@ -99,7 +99,7 @@ std::string device_memory_text(const RunResult& run) {
   const std::string legend = fmt::format(
       "MiB of the device, the rank with the most: what its pool says, the ledger's buffers{}, what "
       "the pool reserved; of the host, pinned for messages; beside the pool, of the whole device: context, "
-      "transport's library, rest",
+      "the carrier (NCCL), rest",
       grains);
   return fmt::format("\n{}{}", table.text(), paragraph("", legend));
 }

@@ -9,7 +9,7 @@ DeviceWatch::DeviceWatch(Engine& engine, Ledger& ledger, Sharing sharing)
 }
 
 void DeviceWatch::after_transport() {
-  if (before_transport_) library_ = beside_pool(*before_transport_, *engine_.memory());
+  if (before_transport_) carrier_ = beside_pool(*before_transport_, *engine_.memory());
 }
 
 std::optional<DeviceEvidence> DeviceWatch::evidence() const {
@@ -24,8 +24,8 @@ std::optional<DeviceEvidence> DeviceWatch::evidence() const {
                           .pinned = now->pinned};
   if (sharing_ != Sharing::alone) return evidence;
   evidence.context = first_->total - first_->free - first_->reserved;
-  evidence.library = library_;
-  evidence.rest = *beside_pool(*first_, *now) - library_.value_or(Bytes{});
+  evidence.carrier = carrier_;
+  evidence.rest = *beside_pool(*first_, *now) - carrier_.value_or(Bytes{});
   return evidence;
 }
 

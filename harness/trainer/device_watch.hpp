@@ -1,5 +1,5 @@
 // What a rank's device says of its own memory over a run: the pool beside the ledger, step by step, and
-// beside the pool what the context, the transport's library and the rest take. Says nothing of the host's
+// beside the pool what the context, the carrier of messages and the rest take. Says nothing of the host's
 // memory.
 #pragma once
 
@@ -18,7 +18,7 @@ class DeviceWatch {
   // From here on the ledger counts in the device's grains. Before anything is acquired.
   DeviceWatch(Engine& engine, Ledger& ledger, Sharing sharing);
 
-  // Around whatever makes the transport: what a library takes beside the pool.
+  // Around whatever makes the transport: what its carrier takes beside the pool.
   void before_transport() { before_transport_ = engine_.memory(); }
   void after_transport();
 
@@ -34,7 +34,7 @@ class DeviceWatch {
   Ledger& ledger_;
   Sharing sharing_;
   std::optional<DeviceMemory> first_, before_transport_;
-  std::optional<Bytes> library_;
+  std::optional<Bytes> carrier_;
 };
 
 }  // namespace zp
