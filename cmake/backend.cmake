@@ -50,7 +50,6 @@ function(zp_nccl target how)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/correctness/emulated_backend/nccl_linked.cpp)
   else()
     target_sources(${target} PRIVATE ${transport}/nccl_loaded.cpp)
-    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
     if(ZP_NCCL_LIBRARY)
       cmake_path(GET ZP_NCCL_LIBRARY PARENT_PATH folder)
       set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH ${folder})
@@ -67,14 +66,14 @@ function(zp_backend name)
   set(harness ${PROJECT_SOURCE_DIR}/harness)
   set(kernels ${PROJECT_SOURCE_DIR}/kernels)
   add_library(${target} SHARED
-    ${harness}/base/check.cpp ${harness}/base/type.cpp
+    ${harness}/base/check.cpp ${harness}/base/shared_library.cpp ${harness}/base/type.cpp
     ${harness}/device/device.cpp ${harness}/device/cuda_device.cpp ${harness}/device/cuda_pool.cpp
     ${harness}/layout/layout.cpp ${harness}/transport/aware.cpp ${harness}/transport/staged.cpp
     ${harness}/trainer/cuda_backend.cpp
     ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
     ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
-  target_link_libraries(${target} PRIVATE zp_flags fmt::fmt)
+  target_link_libraries(${target} PRIVATE zp_flags fmt::fmt ${CMAKE_DL_LIBS})
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/backend.map)

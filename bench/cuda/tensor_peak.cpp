@@ -3,8 +3,8 @@
 
 #if ZP_REAL_CUDA && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
-#include <dlfcn.h>
 
+#include "harness/base/shared_library.hpp"
 #include "harness/device/cuda_check.hpp"
 #include "kernels/cases.hpp"
 
@@ -18,32 +18,25 @@ void must(cublasStatus_t status, const char* call) {
     fail(Exit::cuda, std::string(call) + ": cuBLAS status " + std::to_string(static_cast<int>(status)));
 }
 
-class Library {
- public:
-  explicit Library(void* library) : library_(library) {}
-  template <class Function>
-  Function* named(const char* name) const {
-    void* const found = dlsym(library_, name);
-    if (found == nullptr) fail(Exit::unavailable, dlerror());
-    return reinterpret_cast<Function*>(found);
-  }
-
- private:
-  void* library_;
-};
-#define ZP_CALL(library, name, ...) must((library).named<decltype(name)>(#name)(__VA_ARGS__), #name)
+template <class Function>
+Function* named(const SharedLibrary& library, const char* name) {
+  Function* function = nullptr;
+  library.find(name, function);
+  return function;
+}
+#define ZP_CALL(library, name, ...) must(named<decltype(name)>(library, #name)(__VA_ARGS__), #name)
 
 // Everything that a product needs; kept until the process ends, as the library is.
 class Product {
  public:
-  Product(const Library& library, Device& device, cudaStream_t stream, int64_t size)
+  Product(const SharedLibrary& library, Device& device, cudaStream_t stream, int64_t size)
       : memory_(device),
         stream_(stream),
         a_(memory_.numbers(Type::bf16, size * size)),
         b_(memory_.numbers(Type::bf16, size * size)),
         c_(memory_.space(Type::bf16, size * size)),
         workspace_(memory_.space(Type::bf16, kWorkspace.n)),
-        matmul_(library.named<decltype(cublasLtMatmul)>("cublasLtMatmul")) {
+        matmul_(named<decltype(cublasLtMatmul)>(library, "cublasLtMatmul")) {
     ZP_CALL(library, cublasLtCreate, &handle_);
     ZP_CALL(library, cublasLtMatmulDescCreate, &product_, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -85,10 +78,8 @@ class Product {
 
 TensorPeak make_tensor_peak(Device& device, cudaStream_t stream, int64_t size) {
   const std::string name = "libcublasLt.so." + std::to_string(CUDART_VERSION / 1000);
-  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {.run = {}, .why_not = dlerror(), .operations = 0};
   try {
-    const auto product = std::make_shared<Product>(Library(library), device, stream, size);
+    const auto product = std::make_shared<Product>(SharedLibrary(name, "cuBLASLt"), device, stream, size);
     return {.run = [product] { product->run(); },
             .why_not = {},
             .operations =

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "harness/base/shared_library.hpp"
+
 namespace zp {
 
 struct NvmlFacts {
@@ -24,7 +26,7 @@ class Nvml {
   NvmlFacts facts_of(const std::string& pci) const;
 
  private:
-  void* library_ = nullptr;
+  std::optional<SharedLibrary> library_;
 };
 
 }  // namespace zp

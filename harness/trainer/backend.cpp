@@ -1,11 +1,10 @@
 // The host's backend, and the opening of the others' libraries.
 #include "harness/trainer/backend.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <filesystem>
 
+#include "harness/base/shared_library.hpp"
 #include "harness/trainer/backend_library.hpp"
 
 namespace zp {
@@ -54,25 +53,24 @@ class HostBackend final : public Backend {
   }
 };
 
-[[noreturn]] void refuse(std::string_view name, const std::string& why) {
-  fail(Exit::unavailable, "--device " + std::string(name) + ": " + why);
-}
-
-// Its code is needed until the process ends: objects of it are, and so are errors that it threw.
+// Objects and errors that come of it need its code until the process ends.
 const Backend& open(std::string_view name) {
+  const std::string asker = "--device " + std::string(name);
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::string path = (here / ("libzeroproof_" + std::string(name) + ".so")).string();
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) refuse(name, dlerror());
-  const auto contract = reinterpret_cast<BackendContract*>(dlsym(library, kBackendContract));
-  const auto function = reinterpret_cast<BackendFunction*>(dlsym(library, kBackendFunction));
-  if (contract == nullptr || function == nullptr) refuse(name, path + " is no backend of zeroproof");
-  if (std::string_view(contract()) != kBuild)
-    refuse(name, path + " was built from another zeroproof (" + contract() + ", here " + kBuild + ")");
+  const SharedLibrary library(path, asker);
+  BackendContract* contract = nullptr;
+  BackendFunction* function = nullptr;
+  library.find(kBackendContract, contract);
+  library.find(kBackendFunction, function);
+  if (std::string_view(contract()) != kBuild) {
+    fail(Exit::unavailable,
+         asker + ": " + path + " was built from another zeroproof (" + contract() + ", here " + kBuild + ")");
+  }
   try {
     return *function();
   } catch (const Error& error) {
-    throw Error(error.code(), "--device " + std::string(name) + ": " + error.what());
+    throw Error(error.code(), asker + ": " + error.what());
   }
 }
 

@@ -1,6 +1,5 @@
 // NCCL as a shared library that is opened when it is asked for, so that everything else runs without it.
-#include <dlfcn.h>
-
+#include "harness/base/shared_library.hpp"
 #include "harness/transport/nccl_functions.hpp"
 
 namespace zp {
@@ -8,34 +7,27 @@ namespace {
 
 constexpr const char* kLibrary = "libnccl.so.2";
 
-template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr) fail(Exit::unavailable, "NCCL: " + std::string(dlerror()));
-}
-
 }  // namespace
 
 NcclFunctions open_nccl(const std::string& name) {
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) fail(Exit::unavailable, "NCCL: " + std::string(dlerror()));
+  const SharedLibrary library(name, "NCCL");
   NcclFunctions nccl;
-  find(library, "ncclGetVersion", nccl.get_version);
-  find(library, "ncclGetUniqueId", nccl.get_unique_id);
-  find(library, "ncclGetErrorString", nccl.get_error_string);
-  find(library, "ncclGetLastError", nccl.get_last_error);
-  find(library, "ncclCommInitRankConfig", nccl.init_rank);
-  find(library, "ncclCommFinalize", nccl.finalize);
-  find(library, "ncclCommDestroy", nccl.destroy);
-  find(library, "ncclCommAbort", nccl.abort);
-  find(library, "ncclCommGetAsyncError", nccl.get_async_error);
-  find(library, "ncclGroupStart", nccl.group_start);
-  find(library, "ncclGroupEnd", nccl.group_end);
-  find(library, "ncclSend", nccl.send);
-  find(library, "ncclRecv", nccl.receive);
-  find(library, "ncclReduceScatter", nccl.reduce_scatter);
-  find(library, "ncclAllReduce", nccl.all_reduce);
-  find(library, "ncclAllGather", nccl.all_gather);
+  library.find("ncclGetVersion", nccl.get_version);
+  library.find("ncclGetUniqueId", nccl.get_unique_id);
+  library.find("ncclGetErrorString", nccl.get_error_string);
+  library.find("ncclGetLastError", nccl.get_last_error);
+  library.find("ncclCommInitRankConfig", nccl.init_rank);
+  library.find("ncclCommFinalize", nccl.finalize);
+  library.find("ncclCommDestroy", nccl.destroy);
+  library.find("ncclCommAbort", nccl.abort);
+  library.find("ncclCommGetAsyncError", nccl.get_async_error);
+  library.find("ncclGroupStart", nccl.group_start);
+  library.find("ncclGroupEnd", nccl.group_end);
+  library.find("ncclSend", nccl.send);
+  library.find("ncclRecv", nccl.receive);
+  library.find("ncclReduceScatter", nccl.reduce_scatter);
+  library.find("ncclAllReduce", nccl.all_reduce);
+  library.find("ncclAllGather", nccl.all_gather);
   return nccl;
 }
 

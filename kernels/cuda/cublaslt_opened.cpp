@@ -1,8 +1,7 @@
 // cuBLASLt opened by the system's loader.
-#include <dlfcn.h>
-
 #include <string>
 
+#include "harness/base/shared_library.hpp"
 #include "kernels/cuda/cublaslt.hpp"
 
 namespace zp {
@@ -14,34 +13,26 @@ const std::string& library_name() {
   return name;
 }
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) fail(Exit::unavailable, std::string("--math vendor: ") + dlerror());
-}
-
 }  // namespace
 
-// Stays open: what it computes with is needed until the process ends.
 CublasLt open_cublaslt(const char* name) {
-  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) fail(Exit::unavailable, std::string("--math vendor: ") + dlerror());
+  const SharedLibrary library(name, "--math vendor");
   CublasLt found;
-  find(library, "cublasLtCreate", found.create);
-  find(library, "cublasLtDestroy", found.destroy);
-  find(library, "cublasLtGetVersion", found.get_version);
-  find(library, "cublasLtGetStatusName", found.get_status_name);
-  find(library, "cublasLtMatmulDescCreate", found.desc_create);
-  find(library, "cublasLtMatmulDescDestroy", found.desc_destroy);
-  find(library, "cublasLtMatmulDescSetAttribute", found.desc_set);
-  find(library, "cublasLtMatrixLayoutCreate", found.layout_create);
-  find(library, "cublasLtMatrixLayoutDestroy", found.layout_destroy);
-  find(library, "cublasLtMatmulPreferenceCreate", found.preference_create);
-  find(library, "cublasLtMatmulPreferenceDestroy", found.preference_destroy);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", found.preference_set);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", found.get_heuristic);
-  find(library, "cublasLtMatmulAlgoConfigGetAttribute", found.algo_get);
-  find(library, "cublasLtMatmul", found.matmul);
+  library.find("cublasLtCreate", found.create);
+  library.find("cublasLtDestroy", found.destroy);
+  library.find("cublasLtGetVersion", found.get_version);
+  library.find("cublasLtGetStatusName", found.get_status_name);
+  library.find("cublasLtMatmulDescCreate", found.desc_create);
+  library.find("cublasLtMatmulDescDestroy", found.desc_destroy);
+  library.find("cublasLtMatmulDescSetAttribute", found.desc_set);
+  library.find("cublasLtMatrixLayoutCreate", found.layout_create);
+  library.find("cublasLtMatrixLayoutDestroy", found.layout_destroy);
+  library.find("cublasLtMatmulPreferenceCreate", found.preference_create);
+  library.find("cublasLtMatmulPreferenceDestroy", found.preference_destroy);
+  library.find("cublasLtMatmulPreferenceSetAttribute", found.preference_set);
+  library.find("cublasLtMatmulAlgoGetHeuristic", found.get_heuristic);
+  library.find("cublasLtMatmulAlgoConfigGetAttribute", found.algo_get);
+  library.find("cublasLtMatmul", found.matmul);
   return found;
 }
 
