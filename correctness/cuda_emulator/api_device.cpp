@@ -67,7 +67,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->maxThreadsDim[2] = 64;
   properties->maxGridSize[0] = 0x7fffffff;
   properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-  properties->major = 8;
+  properties->major = settings().capability / 10;
+  properties->minor = settings().capability % 10;
   properties->multiProcessorCount = kProcessors;
   properties->pciBusID = device + 1;
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
@@ -89,8 +90,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(kMostDynamicShared);
       return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = settings().capability / 10; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = settings().capability % 10; return cudaSuccess;
     case cudaDevAttrMemoryPoolsSupported: *value = 1; return cudaSuccess;
     // It has none of them.
     case cudaDevAttrClockRate:

@@ -25,6 +25,7 @@ struct Settings {
   Schedule schedule = Schedule::free_running;  // [SCHEDULE] free, serial
   std::uint64_t seed = 1;                      // [SEED] 0: threads, blocks and waits in their natural order
   int devices = 8;                             // [DEVICES]
+  int capability = 80;  // [CAPABILITY] to compute, as 10·major + minor: what a device says, not what it can
   std::size_t memory_bytes = std::size_t{1} << 30;  // [MEMORY_MB] of each device
   int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
   int deadline_s = 120;                    // [DEADLINE_S] a host wait in which nothing moves ends the process

@@ -331,6 +331,21 @@ TEST_F(Executable, SaysInOneLineOnEveryRankThatThereIsNoGpu) {
   EXPECT_EQ(lines_in(text_of(file("err.0"))), 1) << text_of(file("err.0"));
 }
 
+TEST_F(Executable, RefusesAGpuThatIsTooOldInOneLine) {
+  const auto of_capability = [&](const std::string& number, const std::string& command) {
+    return shell("ZP_EMULATED_CUDA_DEVICES=2 ZP_EMULATED_CUDA_CAPABILITY=" + number + " ZP " + command +
+                 " --device emulated");
+  };
+  const Outcome old = of_capability("75", "verify --ranks 2 --model synthetic --steps 1");
+  EXPECT_EQ(old.code, 5) << old.err;
+  EXPECT_EQ(old.out, "");
+  EXPECT_EQ(lines_in(old.err), 1) << old.err;
+  EXPECT_TRUE(old.err.starts_with("zeroproof: --device emulated: GPU 0, ")) << old.err;
+  EXPECT_NE(old.err.find("compute capability 7.5"), std::string::npos) << old.err;
+  EXPECT_EQ(of_capability("80", "devices").code, 0);
+  EXPECT_NE(of_capability("103", "devices").out.find(" 10.3 "), std::string::npos);
+}
+
 TEST_F(Executable, ListsDevicesAndWhereRanksWouldGo) {
   const Outcome two = shell("ZP_EMULATED_CUDA_DEVICES=2 ZP devices --device emulated --ranks 3");
   EXPECT_EQ(two.code, 0) << two.err;

@@ -345,6 +345,17 @@ CudaGpu gpu_of(int index) {
           .peers = {}};
 }
 
+// The first of the targets that kernels are compiled for (ZP_CUDA_TARGETS).
+constexpr int kLeastMajor = 8;
+
+void require_capability(const CudaGpu& gpu) {
+  if (gpu.major >= kLeastMajor) return;
+  fail(Exit::unavailable, "GPU " + std::to_string(gpu.index) + ", " + gpu.name + ", has compute capability " +
+                              std::to_string(gpu.major) + "." + std::to_string(gpu.minor) +
+                              ", and kernels need " + std::to_string(kLeastMajor) +
+                              ".0 or later; CUDA_VISIBLE_DEVICES selects other GPUs, where there are any");
+}
+
 }  // namespace
 
 std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill) {
@@ -361,6 +372,7 @@ CudaHere find_gpus() {
   check(cudaDriverGetVersion(&here.driver));
   for (int index = 0; index < count; ++index) {
     CudaGpu& gpu = here.gpus.emplace_back(gpu_of(index));
+    require_capability(gpu);
     for (int other = 0; other < count; ++other) gpu.peers.push_back(access_between(index, other));
   }
   return here;

@@ -52,7 +52,8 @@ struct CudaHere {
   std::vector<CudaGpu> gpus;
 };
 
-// Throws (unavailable), with CUDA's own words, where no GPU can be used.
+// Throws (unavailable), with CUDA's own words, where no GPU can be used, and where one of them is too old for
+// the kernels.
 CudaHere find_gpus();
 
 }  // namespace zp
