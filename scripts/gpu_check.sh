@@ -98,13 +98,13 @@ if [ -z "${NCCL_HOME:-}" ] && [ -f gpu_pack/include/nccl.h ] &&
 fi
 
 make_build() {
-  local generator=(-G "Unix Makefiles") targets capability
+  local generator=(-G "Unix Makefiles") targets=() capability
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | tr -d . |
     sed 's/$/-real/' | paste -sd ';')
-  targets=${capability:-80-real;90-real;100}
+  [ -z "$capability" ] || targets=("-DZP_CUDA_TARGETS=$capability")
   cmake -S . -B build-gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DZP_TESTS=OFF -DZP_BENCH=OFF \
-    -DZP_GPU_CHECK=ON "-DZP_MPI=$has_mpi" "-DZP_CUDA_TARGETS=$targets" &&
+    -DZP_GPU_CHECK=ON "-DZP_MPI=$has_mpi" "${targets[@]}" &&
     cmake --build build-gpu -j "$(nproc)"
 }
 export -f make_build

@@ -1,0 +1,31 @@
+# zp_cuda_targets(nvcc wanted result): of the targets that are wanted, as CMAKE_CUDA_ARCHITECTURES takes them, those that
+# this nvcc compiles for; says in one line which are left out, and fails where none is left. Words such as "native" are
+# CMake's and nvcc's own business.
+function(zp_cuda_targets nvcc wanted result)
+  execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE listed ERROR_VARIABLE words RESULT_VARIABLE code)
+  if(NOT code STREQUAL 0)
+    string(STRIP "${words}" words)
+    message(FATAL_ERROR "${nvcc} --list-gpu-arch: ${words} (exit ${code}): an nvcc older than CUDA 11.1 knows none of "
+                        "the GPUs that kernels are for; -DZP_CUDA=OFF leaves kernels out")
+  endif()
+  string(REGEX MATCHALL "[0-9]+" known "${listed}")
+  set(targets "")
+  set(left_out "")
+  foreach(target IN LISTS wanted)
+    string(REGEX MATCH "^[0-9]+" number "${target}")
+    if(number STREQUAL "" OR number IN_LIST known)
+      list(APPEND targets ${target})
+    else()
+      list(APPEND left_out ${target})
+    endif()
+  endforeach()
+  list(JOIN left_out ", " left_out)
+  list(JOIN known ", " known)
+  if(targets STREQUAL "")
+    message(FATAL_ERROR "${nvcc} compiles for none of the targets ${left_out}: it knows ${known}. Install a newer CUDA, "
+                        "set -DZP_CUDA_TARGETS, or leave kernels out with -DZP_CUDA=OFF")
+  elseif(NOT left_out STREQUAL "")
+    message(STATUS "CUDA kernels: not for ${left_out}: ${nvcc} knows ${known}")
+  endif()
+  set(${result} ${targets} PARENT_SCOPE)
+endfunction()
