@@ -1,10 +1,13 @@
-// What nvcc makes of the kernels keeps the arithmetic contract: nothing approximate, nothing flushed, every
-// rounding named, no float atomics, no tensor cores. Each rule is also seen to refuse a control that breaks
-// it.
+// What nvcc makes of the kernels keeps the arithmetic contract, for every target that machine code is made
+// for: nothing approximate, nothing flushed, every rounding named, no float atomics, no tensor cores. Each
+// rule is also seen to refuse a control that breaks it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -37,21 +40,26 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-std::vector<std::string> files_of(const std::string& joined) {
-  std::vector<std::string> files;
-  std::istringstream in(joined);
-  for (std::string file; std::getline(in, file, ':');) files.push_back(file);
-  return files;
+// What stands at the place of an instruction, each once: words with a dot in them, such as fma.rn.f32.
+std::set<std::string> instructions_of(const std::string& ptx) {
+  std::set<std::string> found;
+  std::istringstream in(ptx);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line.substr(0, line.find("//")));
+    for (std::string word; words >> word;) {
+      if (std::isalpha(static_cast<unsigned char>(word.front())) != 0 && word.find('.') != std::string::npos)
+        found.insert(word);
+    }
+  }
+  return found;
 }
 
 // Instructions that break a rule, a line each.
 std::string against_contract(const std::string& ptx) {
   std::string found;
-  std::istringstream in(ptx);
-  for (std::string line; std::getline(in, line);) {
-    if (line.find('.') == std::string::npos || line.starts_with("//")) continue;
+  for (const std::string& instruction : instructions_of(ptx)) {
     for (const Rule& rule : rules()) {
-      if (std::regex_search(line, rule.forbidden)) found += line + ": " + rule.why + "\n";
+      if (std::regex_search(instruction, rule.forbidden)) found += instruction + ": " + rule.why + "\n";
     }
   }
   return found;
@@ -63,49 +71,102 @@ size_t count_of(const std::string& ptx, const std::string& pattern) {
       std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), wanted), std::sregex_iterator()));
 }
 
-std::string only(const std::string& joined) {
-  const auto files = files_of(joined);
-  return files.size() == 1 ? read(files.front()) : "";
+// The text that follows `mark`, of letters, digits and '_', wherever it stands.
+std::set<std::string> names_after(const std::string& text, const std::string& mark) {
+  std::set<std::string> names;
+  for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos;) {
+    at += mark.size();
+    size_t end = at;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+      ++end;
+    names.insert(text.substr(at, end - at));
+  }
+  return names;
 }
 
-TEST(Ptx, IsLookedAtForEveryKernel) {
-  std::set<std::string> sources, compiled;
+// By target, such as 80, what the kernels' objects hold for it: in every object a text, up to a byte of zero.
+std::map<std::string, std::string> ptx_of_kernels() {
+  std::map<std::string, std::string> of_target;
+  const std::string objects = read(ZP_KERNELS_CUDA);
+  const std::string begin = "\n.version ";
+  for (size_t at = 0; (at = objects.find(begin, at)) != std::string::npos; ++at) {
+    const std::string ptx = objects.substr(at, objects.find('\0', at) - at);
+    const std::set<std::string> targets = names_after(ptx, "\n.target sm_");
+    EXPECT_EQ(targets.size(), 1U);
+    of_target[*targets.begin()] += ptx;
+  }
+  return of_target;
+}
+
+std::set<std::string> wanted_targets() {
+  std::set<std::string> targets;
+  std::istringstream in(ZP_TARGETS);
+  for (std::string target; std::getline(in, target, ':');) targets.insert(target);
+  return targets;
+}
+
+// Names of functions behind __global__, launch bounds or not.
+std::set<std::string> kernels_in_sources() {
+  const std::regex kernel(R"(__global__ void\s+(?:__launch_bounds__\([^{;]*?\)\s+)?(\w+)\()");
+  std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(ZP_KERNELS)) {
-    if (entry.path().extension() == ".cu") sources.insert(entry.path().stem().string());
+    if (entry.path().extension() != ".cu" && entry.path().extension() != ".cuh") continue;
+    const std::string text = read(entry.path());
+    size_t found = 0;
+    for (std::sregex_iterator match(text.begin(), text.end(), kernel), end; match != end; ++match, ++found)
+      names.insert((*match)[1]);
+    EXPECT_EQ(found, count_of(text, "__global__")) << entry.path();
   }
-  for (const std::string& file : files_of(ZP_PTX_KERNELS)) {
-    compiled.insert(std::filesystem::path(file).stem().stem().string());
-    EXPECT_GT(count_of(read(file), R"(\.entry\b)"), 0U) << file;
-  }
-  EXPECT_FALSE(sources.empty());
-  EXPECT_EQ(compiled, sources);
+  return names;
 }
 
-TEST(Ptx, KeepsTheArithmeticContract) {
-  for (const std::string& file : files_of(ZP_PTX_KERNELS))
-    EXPECT_EQ(against_contract(read(file)), "") << file;
+TEST(Ptx, IsThereForEveryKernelAndTarget) {
+  const std::map<std::string, std::string> ptx = ptx_of_kernels();
+  std::set<std::string> targets;
+  for (const auto& [target, text] : ptx) targets.insert(target);
+  EXPECT_EQ(targets, wanted_targets());
+  const std::set<std::string> kernels = kernels_in_sources();
+  EXPECT_FALSE(kernels.empty());
+  for (const auto& [target, text] : ptx) {
+    const std::set<std::string> entries = names_after(text, ".entry ");
+    EXPECT_EQ(entries, names_after(ptx.begin()->second, ".entry ")) << target;
+    for (const std::string& kernel : kernels) {
+      const std::string mangled = std::to_string(kernel.size()) + kernel;
+      EXPECT_TRUE(
+          std::any_of(entries.begin(), entries.end(),
+                      [&](const std::string& entry) { return entry.find(mangled) != std::string::npos; }))
+          << kernel << " for " << target;
+    }
+  }
+}
+
+TEST(Ptx, KeepsTheArithmeticContractForEveryTarget) {
+  for (const auto& [target, text] : ptx_of_kernels()) {
+    EXPECT_GT(instructions_of(text).count("fma.rn.f32"), 0U) << target;
+    EXPECT_EQ(against_contract(text), "") << target;
+  }
 }
 
 TEST(Ptx, FusesOnlyWhatIsWrittenFused) {
-  const std::string ptx = only(ZP_PTX_ARITHMETIC);
+  const std::string ptx = read(ZP_PTX_ARITHMETIC);
   EXPECT_EQ(count_of(ptx, R"(\bfma\.)"), 0U);
   for (const char* one : {R"(\bmul\.rn\.f32\b)", R"(\badd\.rn\.f32\b)", R"(\bmul\.rn\.f64\b)",
                           R"(\badd\.rn\.f64\b)", R"(\bdiv\.rn\.f32\b)", R"(\bsqrt\.rn\.f32\b)"}) {
     EXPECT_EQ(count_of(ptx, one), 1U) << one;
   }
   EXPECT_EQ(against_contract(ptx), "");
-  EXPECT_EQ(count_of(only(ZP_PTX_ARITHMETIC_FUSED), R"(\bfma\.rn\.f(32|64)\b)"), 2U)
+  EXPECT_EQ(count_of(read(ZP_PTX_ARITHMETIC_FUSED), R"(\bfma\.rn\.f(32|64)\b)"), 2U)
       << "the flag is what forbids it";
 }
 
 TEST(Ptx, IsRefusedWhereItBreaksARule) {
-  const std::string fast = against_contract(only(ZP_PTX_ARITHMETIC_FAST));
+  const std::string fast = against_contract(read(ZP_PTX_ARITHMETIC_FAST));
   EXPECT_NE(fast.find("approximate"), std::string::npos) << fast;
   EXPECT_NE(fast.find("flushes"), std::string::npos) << fast;
-  const std::string approximate = against_contract(only(ZP_PTX_APPROXIMATE));
-  EXPECT_NE(approximate.find("approximate"), std::string::npos) << approximate;
-  const std::string atomic = against_contract(only(ZP_PTX_ATOMIC));
-  EXPECT_NE(atomic.find("adds floats in no order"), std::string::npos) << atomic;
+  const std::string forbidden = against_contract(read(ZP_PTX_FORBIDDEN));
+  EXPECT_NE(forbidden.find("approximate"), std::string::npos) << forbidden;
+  EXPECT_NE(forbidden.find("adds floats in no order"), std::string::npos) << forbidden;
   EXPECT_NE(against_contract("\tmul.f32 \t%f3, %f1, %f2;").find("no rounding"), std::string::npos);
   EXPECT_NE(against_contract("\tadd.rz.f32 \t%f3, %f1, %f2;").find("nearest"), std::string::npos);
   EXPECT_NE(against_contract("\tmma.sync.aligned.m16n8k8.row.col").find("multiply-add"), std::string::npos);
