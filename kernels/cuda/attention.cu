@@ -88,9 +88,11 @@ __global__ void __launch_bounds__(kThreads) attention(Forward p) {
 }  // namespace
 
 void run(const Context& context, const AttentionForward& call) {
-  const Forward p{.shape = AttentionShape::of(call),
-                  .qkv = input<float>(call.qkv),
-                  .out = output<float>(call.out),
+  const auto* qkv = input<float>(call.qkv);
+  auto* out = output<float>(call.out);
+  const Forward p{.shape = AttentionShape::of(call, {qkv, out}),
+                  .qkv = qkv,
+                  .out = out,
                   .row_max = output<float>(call.row_max),
                   .row_sum = output<float>(call.row_sum)};
   launch(context, p.shape.grid_of_rows(), attention_rows, p);

@@ -3,7 +3,9 @@
 // the contract's masked terms are. Scores are made anew wherever they are needed, so memory grows with T.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/formulas.cuh"
@@ -27,16 +29,19 @@ struct AttentionShape {
   int64_t sequence, width, heads, all_heads;  // of the batch
   int head_width;
   float scale;
+  bool aligned;  // four elements of every head, from a multiple of four on, may be one access
 
+  // `matrices`: all that have heads side by side in a row.
   template <class Attention>
-  static AttentionShape of(const Attention& call) {
+  static AttentionShape of(const Attention& call, std::initializer_list<const float*> matrices) {
     const int64_t d = call.width / call.heads;
     return {.sequence = call.sequence,
             .width = call.width,
             .heads = call.heads,
             .all_heads = call.batch * call.heads,
             .head_width = static_cast<int>(d),
-            .scale = 1.0F / std::sqrt(static_cast<float>(d))};
+            .scale = 1.0F / std::sqrt(static_cast<float>(d)),
+            .aligned = d % kGroup == 0 && std::all_of(matrices.begin(), matrices.end(), is_aligned<float>)};
   }
 
   ZP_HOST_DEVICE int64_t tiles() const { return (sequence + kTile - 1) / kTile; }
@@ -54,8 +59,27 @@ template <class Number>
 struct RowsOf {
   Number* data;
   int64_t stride;
+  bool aligned;  // see AttentionShape
 
-  __device__ RowsOf from_tile(int64_t tile) const { return {data + tile * kTile * stride, stride}; }
+  __device__ RowsOf from_tile(int64_t tile) const { return {data + tile * kTile * stride, stride, aligned}; }
+
+  // Elements c … c + 3 of row i, of which `count` exist; the others are +0. c is a multiple of 4.
+  __device__ Vector<float, kGroup> run(int i, int c, int count) const {
+    const Number* from = data + i * stride + c;
+    if (aligned && count >= kGroup) return read<kGroup>(from);
+    Vector<float, kGroup> x;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) x.of[j] = j < count ? from[j] : 0.0F;
+    return x;
+  }
+  __device__ void set_run(int i, int c, int count, const Vector<float, kGroup>& x) const {
+    Number* to = data + i * stride + c;
+    if (aligned && count >= kGroup) return write(to, x);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (j < count) to[j] = x.of[j];
+    }
+  }
 };
 using Rows = RowsOf<const float>;
 
@@ -68,11 +92,12 @@ struct Head {
   template <class Number>
   __device__ RowsOf<Number> in_qkv(Number* qkv, int part) const {
     return {qkv + (sequence * shape.sequence * 3 + part) * shape.width + head * shape.head_width,
-            3 * shape.width};
+            3 * shape.width, shape.aligned};
   }
   template <class Number>
   __device__ RowsOf<Number> in_out(Number* out) const {
-    return {out + sequence * shape.sequence * shape.width + head * shape.head_width, shape.width};
+    return {out + sequence * shape.sequence * shape.width + head * shape.head_width, shape.width,
+            shape.aligned};
   }
   // Of row maxima and the like: batch x heads x sequence.
   __device__ int64_t in_rows() const { return (sequence * shape.heads + head) * shape.sequence; }
@@ -88,14 +113,15 @@ struct Shared {
   Panel weights;
 };
 
-// Rows to a panel of shared memory, turned: to[c][i] = element (i, first + c); +0 where no row exists. Eight
-// elements of four rows a warp: whole sectors of memory, every lane to a bank of its own.
+// Rows to a panel of shared memory, turned: to[c][i] = element (i, first + c); +0 where none exists. A warp
+// brings two runs of 16 rows: whole sectors of memory, and every lane stores to a bank of its own.
 __device__ inline void bring_turned(Row* to, Rows rows, int count, int first, int depth) {
-  constexpr int kRun = 8;
-  for (int e = static_cast<int>(threadIdx.x); e < kTile * kDepth; e += kThreads) {
-    const int c = e % kRun + e / (kRun * kTile) * kRun;
-    const int i = e / kRun % kTile;
-    if (c < depth) to[c][i] = i < count ? rows.data[i * rows.stride + first + c] : 0.0F;
+  for (int v = static_cast<int>(threadIdx.x); v < kTile * kDepth / kGroup; v += kThreads) {
+    const int c = (v % 2 + v / (2 * kTile) * 2) * kGroup, i = v / 2 % kTile;
+    if (c >= depth) continue;
+    const auto x = rows.run(i, first + c, i < count ? depth - c : 0);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) to[c + j][i] = x.of[j];
   }
 }
 
@@ -177,11 +203,13 @@ __device__ inline void probabilities(Patch& s, const RowNumbers& rows, TilePlace
 template <Order order>
 __device__ inline void put(Panel& to, const Patch& x) {
   __syncthreads();  // the last use of the panel is over
+#pragma unroll
   for (int i = 0; i < kGroup; ++i) {
-    for (int j = 0; j < kGroup; ++j) {
-      const int row = patch_row() + i, column = patch_column() + j;
-      (order == Order::rows ? to[row][column] : to[column][row]) = x[i][j];
-    }
+    Vector<float, kGroup> line;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) line.of[j] = order == Order::rows ? x[i][j] : x[j][i];
+    const int row = patch_row(), column = patch_column();
+    write(order == Order::rows ? &to[row + i][column] : &to[column + i][row], line);
   }
   __syncthreads();
 }
@@ -216,9 +244,9 @@ struct ChainRows {
 
   // Terms index … index + count - 1: weights [k][row] times values (count rows, from column `from` on).
   __device__ void add(Shared& shared, Rows values, int count, int from, int head_width) {
-    for (int e = static_cast<int>(threadIdx.x); e < count * kTile; e += kThreads) {
-      const int k = e / kTile, c = e % kTile;
-      shared.right[k][c] = from + c < head_width ? values.data[k * values.stride + from + c] : 0.0F;
+    for (int v = static_cast<int>(threadIdx.x); v < count * kGroups; v += kThreads) {
+      const int k = v / kGroups, c = v % kGroups * kGroup;
+      write(&shared.right[k][c], values.run(k, from + c, head_width - from - c));
     }
     __syncthreads();
     multiply(chains, shared.weights, shared.right, count);
@@ -238,13 +266,13 @@ struct ChainRows {
 
   // To rows 0 … count - 1 of a result.
   __device__ void store(RowsOf<float> to, int count, int from, int head_width) const {
+    const int column = from + patch_column();
     for (int i = 0; i < kGroup; ++i) {
-      for (int j = 0; j < kGroup; ++j) {
-        const int column = from + patch_column() + j;
-        if (patch_row() + i < count && column < head_width) {
-          to.data[(patch_row() + i) * to.stride + column] = sums[i][j];
-        }
-      }
+      if (patch_row() + i >= count) continue;
+      Vector<float, kGroup> line;
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) line.of[j] = sums[i][j];
+      to.set_run(patch_row() + i, column, head_width - column, line);
     }
   }
 };

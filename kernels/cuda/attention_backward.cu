@@ -115,12 +115,14 @@ __global__ void __launch_bounds__(kThreads) attention_dkv(Backward p) {
 }  // namespace
 
 void run(const Context& context, const AttentionBackward& call) {
-  const Backward p{.shape = AttentionShape::of(call),
-                   .qkv = input<float>(call.qkv),
+  const auto *qkv = input<float>(call.qkv), *dout = input<float>(call.dout);
+  auto* dqkv = output<float>(call.dqkv);
+  const Backward p{.shape = AttentionShape::of(call, {qkv, dout, dqkv}),
+                   .qkv = qkv,
                    .row_max = input<float>(call.row_max),
                    .row_sum = input<float>(call.row_sum),
-                   .dout = input<float>(call.dout),
-                   .dqkv = output<float>(call.dqkv),
+                   .dout = dout,
+                   .dqkv = dqkv,
                    .w = context.attention_rows};
   require(p.shape.all_heads * p.shape.sequence <= context.max_attention_rows,
           "the table was made for as many rows of attention");

@@ -1,7 +1,10 @@
 // Matrix product in the contract's order: every element is one thread's chain of fma over k ascending, cut at
 // k ≡ 0 mod 512. A block makes one square tile of C, a thread 8 x 8 of its elements in registers; operands
-// come in tiles 16 deep through shared memory, two of them by turns. No term exists at an index ≥ k.
+// come in tiles 16 deep through shared memory, the next one copied while one is multiplied. No term exists at
+// an index ≥ k.
 #include <cuda_pipeline.h>
+
+#include <type_traits>
 
 #include "kernels/cuda/elements.cuh"
 
@@ -30,28 +33,127 @@ using Panel = float[kDepth][tile + kPad];
 template <int tile>
 inline constexpr int kTileThreads = tile / kThreadTile*(tile / kThreadTile);
 
+// Of operands that pass through one, a tile as it lies in memory: 16 bytes at a time, which the thread that
+// copied them turns or widens into a panel.
+template <int tile>
+using Buffers = Panel<tile>[2];
+
 __device__ inline void copy_async(float* to, const float* from, int bytes) {
   __pipeline_memcpy_async(to, from, static_cast<size_t>(bytes));
 }
 
-// Brings elements first … first + tile - 1 at k … k + 15 of an fp32 operand into a panel; complete after
-// __pipeline_wait_prior. Where no element exists in the first direction +0 stands, which no result sees.
-template <int tile>
-struct AsyncLoader {
-  static constexpr int kThreadsHere = kTileThreads<tile>;
+// 16 bytes of an operand: 4 elements of fp32, or 8 of bf16, two a word.
+template <class T>
+struct Words;
 
-  __device__ void start(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
-    if (x.along) {
-      along(x, first, k, to);
-    } else {
-      across(x, first, k, to);
+template <>
+struct Words<float> {
+  static constexpr int kRun = 4;
+  Vector<float, kRun> held;
+  __device__ float at(int i) const { return held.of[i]; }
+};
+
+template <>
+struct __attribute__((may_alias, aligned(kBytes))) Words<bf16> {
+  static constexpr int kRun = 8;
+  uint32_t of[kRun / 2];
+  __device__ float at(int i) const {
+    return __builtin_bit_cast(float, i % 2 == 0 ? of[i / 2] << 16 : of[i / 2] & 0xffff0000U);
+  }
+};
+
+// Elements first … first + tile - 1 at k … k + 15 of an operand that must be turned or widened: copied by
+// copy() to the second buffer, 16 bytes at once where rows are aligned (and so are whole runs), complete
+// after
+// __pipeline_wait_prior; from there brought into the first one by settle(), once nobody reads it any more.
+// Where no element exists +0 stands, which no result sees.
+template <int tile, class T>
+struct StagedLoader {
+  using Run = Words<T>;
+  static constexpr int kThreadsHere = kTileThreads<tile>, kRun = Run::kRun;
+  static constexpr int kRuns = tile * kDepth / kRun / kThreadsHere;
+
+  __device__ static void copy(const Operand<T>& x, int64_t first, int64_t k, Buffers<tile>& to) {
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      const Place place(run, x.along);
+      const int64_t i = first + place.i, depth = k + place.depth;
+      const bool exists = i < x.count && depth < x.k;
+      const T* from = exists ? x.data + (x.along ? i * x.stride + depth : depth * x.stride + i) : x.data;
+      T* staged = in(to, run);
+      if (std::is_same_v<T, float> || x.aligned) {
+        __pipeline_memcpy_async(staged, from, kBytes, exists ? 0 : kBytes);
+      } else {
+        const int64_t count = exists ? (x.along ? x.k - depth : x.count - i) : 0;
+#pragma unroll
+        for (int j = 0; j < kRun; ++j) staged[j] = j < count ? from[j] : T{};
+      }
     }
   }
-  __device__ void finish(const Operand<float>&, Panel<tile>&) {}
+
+  __device__ static void settle(const Operand<T>& x, Buffers<tile>& to) {
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      const Place place(run, x.along);
+      const Run words = *reinterpret_cast<const Run*>(in(to, run));
+#pragma unroll
+      for (int j = 0; j < kRun; ++j) {
+        if (x.along) {
+          to[0][place.depth + j][place.i] = words.at(j);
+        } else {
+          to[0][place.depth][place.i + j] = words.at(j);
+        }
+      }
+    }
+  }
 
  private:
-  // A warp copies 8 k of 4 rows: whole sectors of memory, every lane to a bank of its own. Loops stay loops:
-  // an address for every step would take the registers of the chains.
+  // A thread's own bytes of the second buffer.
+  __device__ static T* in(Buffers<tile>& to, int run) {
+    return reinterpret_cast<T*>(&to[1]) + (static_cast<int>(threadIdx.x) + run * kThreadsHere) * kRun;
+  }
+
+  // Where the first element of a run goes. Along k a warp has two runs of 16 rows: whole sectors of memory,
+  // and of fp32 every lane stores to a bank of its own.
+  struct Place {
+    int depth, i;
+    __device__ Place(int run, bool along) {
+      const int v = static_cast<int>(threadIdx.x) + run * kThreadsHere;
+      depth = along ? (v % 2 + v / (2 * tile) * 2) * kRun : v / (tile / kRun);
+      i = along ? v / 2 % tile : v % (tile / kRun) * kRun;
+    }
+  };
+};
+
+// The same of an operand of either type. fp32 that need not be turned, or is not aligned, is copied straight
+// to where it is read, and then two panels take turns.
+template <int tile, class T>
+struct Loader {
+  __device__ static bool stages(const Operand<T>&) { return true; }
+  __device__ static void copy(const Operand<T>& x, int64_t first, int64_t k, Buffers<tile>& to, int) {
+    StagedLoader<tile, T>::copy(x, first, k, to);
+  }
+};
+
+template <int tile>
+struct Loader<tile, float> {
+  static constexpr int kThreadsHere = kTileThreads<tile>;
+
+  __device__ static bool stages(const Operand<float>& x) { return x.along && x.aligned; }
+  __device__ static void copy(const Operand<float>& x, int64_t first, int64_t k, Buffers<tile>& to,
+                              int turn) {
+    if (stages(x)) {
+      StagedLoader<tile, float>::copy(x, first, k, to);
+    } else if (x.along) {
+      along(x, first, k, to[turn]);
+    } else {
+      across(x, first, k, to[turn]);
+    }
+  }
+
+ private:
+  // A warp copies 8 k of 4 rows, likewise. Loops stay loops: an address for every step would take the
+  // registers of the chains.
   __device__ static void along(const Operand<float>& x, int64_t first, int64_t k, Panel<tile>& to) {
     constexpr int kRun = 8, kRowsAtOnce = kThreadsHere / kRun;
     const int depth = static_cast<int>(threadIdx.x) % kRun;
@@ -93,87 +195,6 @@ struct AsyncLoader {
       }
     }
   }
-};
-
-// 8 elements of bf16, two a word, as they lie in memory.
-struct __attribute__((may_alias, aligned(kBytes))) Words {
-  static constexpr int kRun = 8;
-  uint32_t of[kRun / 2];
-
-  __device__ void read(const bf16* from) { *this = *reinterpret_cast<const Words*>(from); }
-  // The first `count` elements; the others are +0.
-  __device__ void read_part(const bf16* from, int64_t count) {
-#pragma unroll
-    for (int w = 0; w < kRun / 2; ++w) {
-      const uint32_t low = 2 * w < count ? from[2 * w].bits : 0;
-      const uint32_t high = 2 * w + 1 < count ? from[2 * w + 1].bits : 0;
-      of[w] = low | high << 16;
-    }
-  }
-  __device__ float at(int i) const {
-    return __builtin_bit_cast(float, i % 2 == 0 ? of[i / 2] << 16 : of[i / 2] & 0xffff0000U);
-  }
-};
-
-// The same of a bf16 operand: loaded into registers before the tile at hand is multiplied, widened and stored
-// afterwards. A thread loads 8 elements that lie side by side.
-template <int tile>
-struct WideningLoader {
-  static constexpr int kThreadsHere = kTileThreads<tile>;
-  static constexpr int kSteps = tile * kDepth / Words::kRun / kThreadsHere;
-  Words held[kSteps];
-
-  __device__ void start(const Operand<bf16>& x, int64_t first, int64_t k, Panel<tile>&) {
-    const int64_t rows = x.along ? x.count : x.k, columns = x.along ? x.k : x.count;  // of memory
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const Place place(step, x.along);
-      const int64_t row = x.along ? first + place.i : k + place.depth;
-      const int64_t column = x.along ? k + place.depth : first + place.i;
-      const int64_t count = row < rows ? columns - column : 0;
-      const bf16* from = x.data + row * x.stride + column;
-      if (x.aligned && count >= Words::kRun) {
-        held[step].read(from);
-      } else {
-        held[step].read_part(from, count);
-      }
-    }
-  }
-
-  __device__ void finish(const Operand<bf16>& x, Panel<tile>& to) {
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const Place place(step, x.along);
-#pragma unroll
-      for (int j = 0; j < Words::kRun; ++j) {
-        if (x.along) {
-          to[place.depth + j][place.i] = held[step].at(j);
-        } else {
-          to[place.depth][place.i + j] = held[step].at(j);
-        }
-      }
-    }
-  }
-
- private:
-  // Where the first of 8 elements goes.
-  struct Place {
-    int depth, i;
-    __device__ Place(int step, bool along) {
-      const int v = static_cast<int>(threadIdx.x) + step * kThreadsHere;
-      depth = along ? v % (kDepth / Words::kRun) * Words::kRun : v / (tile / Words::kRun);
-      i = along ? v / (kDepth / Words::kRun) : v % (tile / Words::kRun) * Words::kRun;
-    }
-  };
-};
-
-template <int tile, class T>
-struct LoaderOf {
-  using Type = AsyncLoader<tile>;
-};
-template <int tile>
-struct LoaderOf<tile, bf16> {
-  using Type = WideningLoader<tile>;
 };
 
 // Blocks at work on one processor: as many as its registers hold where a thread has 128 of them, or 160 in
@@ -276,39 +297,43 @@ struct Chains {
 
 template <int tile, class T>
 __global__ void __launch_bounds__(kTileThreads<tile>, kBlocksAtWork<tile>) gemm(Product<T> p) {
-  __shared__ __align__(16) Panel<tile> a[2];
-  __shared__ __align__(16) Panel<tile> b[2];
+  __shared__ __align__(16) Buffers<tile> a;
+  __shared__ __align__(16) Buffers<tile> b;
   const int64_t row = int64_t{blockIdx.x} * tile, column = int64_t{blockIdx.y} * tile;
-  AsyncLoader<tile> load_a;
-  typename LoaderOf<tile, T>::Type load_b;
+  using LoaderA = Loader<tile, float>;
+  using LoaderB = Loader<tile, T>;
+  const bool stages_a = LoaderA::stages(p.a), stages_b = LoaderB::stages(p.b);
   Chains<tile> chains;
   const int64_t depth = p.a.k;
-  const auto start = [&](int64_t k, int turn) {
-    load_a.start(p.a, row, k, a[turn]);
-    load_b.start(p.b, column, k, b[turn]);
+  const auto copy = [&](int64_t k, int turn) {
+    LoaderA::copy(p.a, row, k, a, turn);
+    LoaderB::copy(p.b, column, k, b, turn);
     __pipeline_commit();
   };
-  const auto finish = [&](int turn) {
-    load_b.finish(p.b, b[turn]);
+  const auto arrive = [&] {
     __pipeline_wait_prior(0);
+    if (stages_a || stages_b) __syncthreads();  // the last use of the first panels is over
+    if (stages_a) StagedLoader<tile, float>::settle(p.a, a);
+    if (stages_b) StagedLoader<tile, T>::settle(p.b, b);
     __syncthreads();
   };
   bool adds = p.accumulate;
   if (depth > 0) {
-    start(0, 0);
-    finish(0);
+    copy(0, 0);
+    arrive();
   }
   int turn = 0;
   for (int64_t k = 0; k < depth; k += kDepth, turn ^= 1) {
     const bool more = k + kDepth < depth;
-    if (more) start(k + kDepth, turn ^ 1);
+    if (more) copy(k + kDepth, turn ^ 1);
+    const Panel<tile>&left = a[stages_a ? 0 : turn], &right = b[stages_b ? 0 : turn];
     if (k + kDepth <= depth) {
 #pragma unroll
-      for (int i = 0; i < kDepth; ++i) chains.step(a[turn][i], b[turn][i]);
+      for (int i = 0; i < kDepth; ++i) chains.step(left[i], right[i]);
     } else {
-      for (int i = 0; i < static_cast<int>(depth - k); ++i) chains.step(a[turn][i], b[turn][i]);
+      for (int i = 0; i < static_cast<int>(depth - k); ++i) chains.step(left[i], right[i]);
     }
-    if (more) finish(turn ^ 1);
+    if (more) arrive();
     if (more && (k + kDepth) % kPanelDepth == 0) {
       chains.flush(p, row, column, adds);
       adds = true;

@@ -140,6 +140,45 @@ TEST(CudaAttention, StoresAMaximumOfZeroWithoutSign) {
   EXPECT_EQ(std::bit_cast<uint32_t>(*max.cuda.read<float>()), 0U);
 }
 
+// Heads of whole runs of four, where one access brings a run and where it must not; 68 columns are a block
+// and a run of the next one.
+TEST(CudaAttention, HasTheHostsBitsWhereverItsMatricesStand) {
+  constexpr int64_t kSequence = 67, kHeads = 2;
+  for (const auto& [head_width, shift] : {std::pair{4, 0}, std::pair{68, 0}, std::pair{20, 1}}) {
+    const int64_t width = head_width * kHeads;
+    BothTables tables(kSequence * kHeads, kSequence);
+    const Twin qkv = tables.put(data(kSequence * 3 * width, 1), shift);
+    const Twin dout = tables.put(data(kSequence * width, 2), shift);
+    const Twin out = tables.space(Type::f32, kSequence * width, shift);
+    const Twin dqkv = tables.space(Type::f32, kSequence * 3 * width, shift);
+    const Twin max = tables.space(Type::f32, kSequence * kHeads),
+               sum = tables.space(Type::f32, kSequence * kHeads);
+    tables.run([&](Side side) {
+      return AttentionForward{.qkv = qkv.of(side),
+                              .out = out.of(side),
+                              .row_max = max.of(side),
+                              .row_sum = sum.of(side),
+                              .batch = 1,
+                              .sequence = kSequence,
+                              .width = width,
+                              .heads = kHeads};
+    });
+    tables.run([&](Side side) {
+      return AttentionBackward{.qkv = qkv.of(side),
+                               .row_max = max.of(side),
+                               .row_sum = sum.of(side),
+                               .dout = dout.of(side),
+                               .dqkv = dqkv.of(side),
+                               .batch = 1,
+                               .sequence = kSequence,
+                               .width = width,
+                               .heads = kHeads};
+    });
+    for (const Twin& result : {out, max, sum, dqkv})
+      EXPECT_TRUE(same_bits<float>(result)) << head_width << " " << shift;
+  }
+}
+
 TEST(CudaEmbedding, AddsToWhatTheTableHolds) {
   constexpr int64_t rows = 100, width = 150, sequence = 7, vocabulary = 11, positions = 9;
   std::vector<int32_t> words;
