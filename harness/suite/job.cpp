@@ -77,7 +77,7 @@ std::string how_messages_go(const Job& job, const VerifyOptions& options, std::s
   if (job.route == Route::carried) return "messages are carried by NCCL " + job.settings.nccl;
   if (job.route == Route::gpu_aware)
     return "messages are given to MPI where they lie (MPI says that it is GPU-aware)";
-  const std::string staged = "messages are staged through pinned memory";
+  std::string staged = "messages are staged through pinned memory";
   if (transport != "mpi") return staged;
   if (options.mpi_buffers == MpiBuffers::staged) return staged + " (--mpi-buffers staged)";
   return staged + (mpi_says_gpu_aware() ? " (MPI says that it is not GPU-aware)"
