@@ -181,6 +181,18 @@ TEST_F(Executable, HasNothingOnTheHostForABitflipToStrikeWhereMpiIsGivenTheDevic
       << text_of(file("err.0"));
 }
 
+// Messages of a device's memory are taken back from MPI, and the ranks say why.
+TEST_F(Executable, EndsOnEveryRankWhereMpiIsGivenMessagesThatNobodyTakes) {
+  EXPECT_EQ(launch(2,
+                   "verify --device emulated --model synthetic --steps 1 --stages zero3 --timeout 1 "
+                   "--inject extra-message:rank=1",
+                   kAwareMpi),
+            (std::vector<int>{3, 3}));
+  const std::string said = text_of(file("err.0"));
+  EXPECT_EQ(lines_in(said), 1) << said;
+  EXPECT_NE(said.find("collective logs differ"), std::string::npos) << said;
+}
+
 #if ZP_NCCL
 TEST_F(Executable, ProvesEveryStageThroughNcclsCollectivesWithTheHashOfTheHost) {
   const std::string options = " --ranks 4 --wire i64" + kFew;
@@ -194,6 +206,13 @@ TEST_F(Executable, ProvesEveryStageThroughNcclsCollectivesWithTheHashOfTheHost) 
   EXPECT_EQ(hashes(nccl.out), hashes(host.out));
   EXPECT_NE(text_of(file("run.jsonl")).find(R"("nccl":{"version":"2.)"), std::string::npos);
   EXPECT_NE(text_of(file("run.jsonl")).find(R"("log":"INIT,P2P,NET,NVLS,TUNING")"), std::string::npos);
+}
+
+TEST_F(Executable, ProvesTinyThroughNcclsCollectivesWithTheHashOfTheHost) {
+  const std::string run = " --model tiny --ranks 4 --wire i64 --steps 1 --micro-batches 4 --stages zero3";
+  const Outcome nccl = shell("ZP verify --device emulated --transport nccl --algorithm native" + run);
+  EXPECT_EQ(nccl.code, 0) << nccl.out << nccl.err;
+  EXPECT_EQ(hashes(nccl.out), hashes(shell("ZP verify --device cpu" + run).out));
 }
 
 TEST_F(Executable, ProvesMicroStepsThroughNcclsCollectivesAtFewerRanks) {
