@@ -157,7 +157,7 @@ beside() {
   check "report page" /usr/bin/python3 correctness/scripts/report_test.py
   check "one hash on every layout in fixed point" correctness/scripts/i64_matrix.py --quick build/zeroproof
   if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -x scripts/*.sh .ci/run correctness/*/*.sh; fi
-  check "headers for a machine with a GPU" scripts/gpu_pack.sh
+  check "build with the headers for a machine with a GPU" correctness/scripts/pack_build_test.py build build/pack-build
   check "clang-format" format
   check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
   check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
