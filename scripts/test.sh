@@ -172,10 +172,12 @@ long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|SumsInFixedPoint|Hash\.IsO
 long+='|_t1100_|RandomConfigurations|GpuCheck|nccl_w4|GathersEverySliceIntoItsPlace/nccl_w2'
 long+='|Proves.*(Emulated|Nccls|Vendor)|TimesVendor|InjectsFaultsOnTheEmulatedDevice'
 long+='|MakesTheCallsOfTheNote|CanonicalArithmetic|HalfUsed|OneAndAHalfUlps|golden_kernels'
-threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.'
+threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.|Barriers\.'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator='' emulator_races=''
-if found ZP_CUDA_INCLUDE; then emulator='cuda_emulator emulated_backend' emulator_races='order_races_test'; fi
+if found ZP_CUDA_INCLUDE; then
+  emulator='cuda_emulator emulated_backend' emulator_races='order_races_test kernel_races_test'
+fi
 if found ZP_NCCL_INCLUDE; then emulator_races+=' cuda_emulator_races_test'; fi
 heading "README's promises, report page, scripts, the oracle; clang build with address and undefined-behaviour sanitizers"
 beside &

@@ -6,6 +6,7 @@
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
 #include "correctness/cuda_emulator/memory.hpp"
+#include "correctness/cuda_emulator/waits.hpp"
 
 namespace zp::emulated {
 
@@ -64,6 +65,7 @@ cudaError_t give_back(void* address, Home home, const char* call) {
   if (found.allocation.home != home) {
     return refuse(cudaErrorInvalidValue, "%s: %p is no memory of this kind", call, address);
   }
+  host_touches_memory();
   wait_for_device(found.allocation.device, Ordered::no, call);
   Allocation allocation;
   if (!retire_memory(address, allocation)) {

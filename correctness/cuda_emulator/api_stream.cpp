@@ -6,6 +6,7 @@
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
 #include "correctness/cuda_emulator/memory.hpp"
+#include "correctness/cuda_emulator/waits.hpp"
 
 namespace zp::emulated {
 
@@ -69,6 +70,11 @@ class UntilPunched final : public Awaited {
   Ticket& ticket_;
 };
 
+void wait_for_record(Ticket& ticket, const char* call) {
+  UntilPunched awaited(ticket);
+  wait_for(awaited, Domain::of_this_thread(), call);
+}
+
 Shared<Ticket> newest(CUevent_st& event) {
   const Held held(event.held);
   return event.last;
@@ -126,6 +132,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   if (code != cudaSuccess) return code;
   const Shared<Stream> stream = alive(handle, "cudaStreamSynchronize");
   if (!stream) return cudaErrorInvalidResourceHandle;
+  if (host_wait_left_out(*stream.get())) return cudaSuccess;
   wait_for_stream(*stream.get(), Ordered::yes, "cudaStreamSynchronize");
   trim_pools_of(stream->device());
   return cudaSuccess;
@@ -136,6 +143,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (code != cudaSuccess) return code;
   const Shared<Stream> stream = alive(handle, "cudaStreamQuery");
   if (!stream) return cudaErrorInvalidResourceHandle;
+  if (host_wait_left_out(*stream.get())) return cudaSuccess;
+  if (waits_are_watched()) wait_for_stream(*stream.get(), Ordered::no, "cudaStreamQuery");
   let_run(stream->domain());
   if (!stream->idle()) return cudaErrorNotReady;
   stream->acquire();
@@ -152,6 +161,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigne
   if (!ticket) {  // never recorded: nothing to wait for, if the stream is one
     return alive(stream, "cudaStreamWaitEvent") ? cudaSuccess : cudaErrorInvalidResourceHandle;
   }
+  const Shared<Stream> waiting = alive(stream, "cudaStreamWaitEvent");
+  if (!waiting) return cudaErrorInvalidResourceHandle;
+  if (settings().stream_waits == 0 || stream_wait_left_out(*waiting.get(), *ticket.get())) return cudaSuccess;
   return enqueue(stream, new WaitEvent(std::move(ticket)));
 }
 
@@ -192,6 +204,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
     const Held held(event->held);
     event->last = ticket;
   }
+  note_record(*stream.get(), *ticket.get());
   return enqueue(stream_handle, new Record(ticket));
 }
 
@@ -200,6 +213,8 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (!event) return cudaErrorInvalidResourceHandle;
   const Shared<Ticket> ticket = newest(*event.get());
   if (!ticket) return cudaSuccess;
+  if (host_wait_left_out(*ticket.get())) return cudaSuccess;
+  if (waits_are_watched()) wait_for_record(*ticket.get(), "cudaEventQuery");
   let_run(Domain::of_this_thread());
   if (!ticket->done()) return cudaErrorNotReady;
   ticket->acquire();
@@ -213,9 +228,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   const Shared<CUevent_st> event = alive(handle, "cudaEventSynchronize");
   if (!event) return cudaErrorInvalidResourceHandle;
   const Shared<Ticket> ticket = newest(*event.get());
-  if (!ticket) return cudaSuccess;
-  UntilPunched awaited(*ticket.get());
-  wait_for(awaited, Domain::of_this_thread(), "cudaEventSynchronize");
+  if (!ticket || host_wait_left_out(*ticket.get())) return cudaSuccess;
+  wait_for_record(*ticket.get(), "cudaEventSynchronize");
   ticket->acquire();
   trim_pools_of(event->device);
   return cudaSuccess;

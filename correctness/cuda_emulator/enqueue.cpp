@@ -5,6 +5,7 @@
 
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/handles.hpp"
+#include "correctness/cuda_emulator/waits.hpp"
 
 namespace zp::emulated {
 
@@ -62,6 +63,7 @@ cudaError_t enqueue(cudaStream_t handle, Operation* operation) {
     delete operation;
     return code;
   }
+  if (operation->touches_memory()) note_work(*stream.get());
   stream->push(operation);
   stream->domain().touch();
   if (settings().schedule == Schedule::serial) stream->domain().sometimes_step();

@@ -5,7 +5,9 @@
 #include <map>
 #include <numeric>
 
+#include "correctness/cuda_emulator/barriers.hpp"
 #include "correctness/cuda_emulator/block.hpp"
+#include "correctness/cuda_emulator/edges.hpp"
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/indices.hpp"
@@ -120,7 +122,10 @@ cudaError_t launch(const cudaLaunchConfig_t* config, const char* text, const voi
   return enqueue(config->stream, new Launch(*config, text, call, config->stream->random.next()));
 }
 
-int meet_block(Site site, bool predicate) { return Block::of_this_thread().meet(site, predicate); }
+int meet_block(Site site, bool predicate) {
+  if (barrier_left_out(site)) return predicate ? 1 : 0;
+  return Block::of_this_thread().meet(site, predicate);
+}
 
 void meet_warp(std::uint32_t mask, Site site) {
   Block::of_this_thread().meet_lanes(Meeting::warp, mask, 0, 0, site);
@@ -139,6 +144,7 @@ unsigned lane() { return Block::of_this_thread().running().number % 32; }
 
 void copy_later(void* shared, const void* global, std::size_t bytes, std::size_t zero_bytes) {
   CudaThread& thread = Block::of_this_thread().running();
+  note_write(shared, bytes + zero_bytes);  // from now on: a compiler need not have made it visible
   thread.copies.push_back({shared, global, bytes, zero_bytes, thread.groups});
 }
 

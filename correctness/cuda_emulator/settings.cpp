@@ -63,6 +63,7 @@ Settings from_environment() {
   from.nccl_fault_at = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_FAULT_AT", 0));
   from.nccl_mismatch = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_MISMATCH", 1));
   from.nccl_version = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_VERSION", 0));
+  from.stream_waits = static_cast<int>(number("ZP_EMULATED_CUDA_STREAM_WAITS", 1));
   from.guard = static_cast<int>(number("ZP_EMULATED_CUDA_GUARD", 1));
   return checked(from);
 }

@@ -35,6 +35,7 @@ struct Settings {
   int nccl_fault_at = 0;                   // [NCCL_FAULT_AT] number of the operation on its communicator
   int nccl_mismatch = 1;  // [NCCL_MISMATCH] 1: calls that do not fit end the process; 0: they never end
   int nccl_version = 0;   // [NCCL_VERSION] that it says, as NCCL numbers them; 0: that of its header
+  int stream_waits = 1;   // [STREAM_WAITS] 0: a fault, no stream waits for an event
   int guard = 1;  // [GUARD] 1: a host that touches memory of a device ends the process (see arena.hpp)
 };
 

@@ -196,6 +196,12 @@ const std::map<std::string, Use>& uses() {
           bench.gather();
           bench.x.drop();
         }}},
+      {"a_transport_ends_whose_pieces_are_added",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.reduce();
+          bench.transport.reset();
+        }}},
       {"kernels_read_after_a_call_of_nccl",
        {Forget::settling,
         [](Bench& bench) {

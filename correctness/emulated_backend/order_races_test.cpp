@@ -1,21 +1,20 @@
 // Each wait of a buffer's order is needed: with one left out the thread sanitizer reports a race in every
 // seed and schedule, and with all of them none. Without that sanitizer only the right program is run.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "correctness/emulated_backend/race_run.hpp"
+
 namespace zp {
 namespace {
-
-constexpr int kRaceExit = 66;
 
 struct Use {
   const char* program;
   const char* name;
+  int memory_mb = 3;
   friend std::ostream& operator<<(std::ostream& out, const Use& use) { return out << use.name; }
 };
 
@@ -27,26 +26,23 @@ std::vector<Use> uses() {
     all.push_back({ZP_ORDER_PROGRAM, name});
 #if ZP_CUBLASLT
   for (const char* name : {"product_after_write", "write_after_product", "read_of_product"})
-    all.push_back({ZP_ORDER_PROGRAM, name});
+    all.push_back({ZP_ORDER_PROGRAM, name, 33});
 #endif
 #ifdef ZP_CARRIED_ORDER_PROGRAM
-  for (const char* name :
-       {"sum_of_what_kernels_wrote", "gather_over_what_kernels_read", "gather_of_a_slice_that_kernels_wrote",
-        "kernels_read_a_sum", "kernels_write_where_a_gather_wrote",
-        "kernels_write_a_slice_that_a_gather_read", "the_host_reads_what_was_gathered",
-        "a_gathered_buffer_ends", "kernels_read_after_a_call_of_nccl"})
+  for (const char* name : {"sum_of_what_kernels_wrote", "gather_over_what_kernels_read",
+                           "gather_of_a_slice_that_kernels_wrote", "kernels_read_a_sum",
+                           "kernels_write_where_a_gather_wrote", "kernels_write_a_slice_that_a_gather_read",
+                           "the_host_reads_what_was_gathered", "a_gathered_buffer_ends",
+                           "a_transport_ends_whose_pieces_are_added", "kernels_read_after_a_call_of_nccl"})
     all.push_back({ZP_CARRIED_ORDER_PROGRAM, name});
 #endif
   return all;
 }
 
 int run(const Use& use, const std::string& more, int seed, const std::string& schedule) {
-  const std::string command =
-      "TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=0:exitcode=" + std::to_string(kRaceExit) +
-      " ZP_EMULATED_CUDA_SEED=" + std::to_string(seed) + " ZP_EMULATED_CUDA_SCHEDULE=" + schedule + " " +
-      use.program + " " + use.name + more + " >/dev/null 2>&1";
-  const int status = std::system(command.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return run_ordered(use.program, use.name + more,
+                     {.schedule = schedule, .seed = seed, .memory_mb = use.memory_mb})
+      .code;
 }
 
 class Wait : public testing::TestWithParam<Use> {};

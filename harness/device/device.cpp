@@ -7,20 +7,16 @@
 namespace zp {
 namespace {
 
-void wait_for(Pendings& list) {
-  while (!list.empty()) {
-    // Moved out first: wait() may touch this buffer again, and may leave work behind.
-    const Pendings pending = std::move(list);
-    list.clear();
-    for (const auto& one : pending) one->wait();
-  }
-}
-
-// Takes the last one out and waits for it.
+// Takes the last one out and waits for it: it may touch this buffer again, and may leave work behind.
 void settle_last(Pendings& list) {
   const auto one = std::move(list.back());
   list.pop_back();
   one->wait();
+}
+
+// Where one throws, those that it did not come to stay registered.
+void wait_for(Pendings& list) {
+  while (!list.empty()) settle_last(list);
 }
 
 void run_after(Pendings& list, Stream& stream) {

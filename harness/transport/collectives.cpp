@@ -55,22 +55,28 @@ class Flight final : public Pending {
   }
   // Its work on a stream stays registered.
   void unregister(const std::shared_ptr<Pending>& work) {
-    for (Storage* storage : storages_) {
+    for (Storage* storage : storages_)
       std::erase_if(storage->writers, [this](const auto& writer) { return writer.get() == this; });
+    leave_behind(work);
+  }
+
+  // Withdraws its messages. It stays registered, for whoever is to be told, and so does its work on a stream.
+  void abandon(const Error& reason, const std::shared_ptr<Pending>& work) {
+    if (complete()) return;
+    failure_ = std::make_unique<Error>(reason);
+    steps_.clear();
+    at_ = 0;
+    leave_behind(work);
+  }
+
+ private:
+  void leave_behind(const std::shared_ptr<Pending>& work) {
+    for (Storage* storage : storages_) {
       if (work != nullptr) storage->also_written_by(work);
     }
     storages_.clear();
   }
 
-  // Withdraws its messages.
-  void abandon(const Error& reason) {
-    if (complete()) return;
-    failure_ = std::make_unique<Error>(reason);
-    steps_.clear();
-    at_ = 0;
-  }
-
- private:
   Step& step() const { return *steps_[at_]; }
 
   Collectives* transport_;
@@ -216,10 +222,9 @@ class Collectives final : public Transport {
       if (cuts.within.empty() || !written_by_own_buckets(storage)) settle(storage);
     }
     flights_.push_back(flight);
+    for (Storage* storage : writes) Flight::register_writer(storage, flight);
     tell_clock();
     progress();
-    for (Storage* storage : writes) Flight::register_writer(storage, flight);
-    if (flight->complete()) flight->unregister(mark());
     return Handle(flight);
   }
 
@@ -266,8 +271,18 @@ class Collectives final : public Transport {
 
   void abandon_all(const Error& reason) {
     if (!failure_) failure_ = std::make_unique<Error>(reason);
-    for (const auto& flight : flights_) flight->abandon(*failure_);
+    const std::shared_ptr<Pending> work = mark_unless_failed();
+    for (const auto& flight : flights_) flight->abandon(*failure_, work);
     flights_.clear();
+  }
+
+  // A device that failed has said so to whoever waited for its results, and does nothing more.
+  std::shared_ptr<Pending> mark_unless_failed() const {
+    try {
+      return mark();
+    } catch (const Error&) {
+      return nullptr;
+    }
   }
 
   void tell_clock() const {

@@ -10,11 +10,14 @@ namespace {
 
 constexpr Bytes kSlot = std::max(kPiece, kLongestMessage);
 
-// A slot is free once the last copy from or to it is over.
+// Pinned memory, and the last copy from or to it.
 struct Slot {
   std::byte* memory = nullptr;
   std::shared_ptr<Mark> copy;
 };
+
+// Who writes a slot first. The stream needs no copy to be over: it makes them in order.
+enum class Filler { host, stream };
 
 class Slots {
  public:
@@ -32,8 +35,9 @@ class Slots {
     }
   }
 
-  Slot take() {
-    const auto free = std::ranges::find_if(free_, [](const Slot& s) { return !s.copy || s.copy->done(); });
+  Slot take(Filler filler) {
+    const auto free = std::ranges::find_if(
+        free_, [&](const Slot& s) { return filler == Filler::stream || !s.copy || s.copy->done(); });
     if (free == free_.end()) return {memory_.pin(kSlot), nullptr};
     Slot slot{free->memory, nullptr};
     free_.erase(free);
@@ -90,7 +94,8 @@ class StagedLink final : public Link {
   int world() const override { return inner_.world(); }
 
   std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) override {
-    auto sending = std::make_shared<Sending>(Sending{peer, tag, bytes.size(), take(bytes.size()), nullptr});
+    auto sending = std::make_shared<Sending>(
+        Sending{peer, tag, bytes.size(), take(bytes.size(), Filler::stream), nullptr});
     stream_.to_pinned(bytes, sending->slot.memory);
     sending->slot.copy = stream_.mark();
     unsent_.push_back(sending);
@@ -98,7 +103,7 @@ class StagedLink final : public Link {
   }
 
   std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) override {
-    const Slot slot = take(bytes.size());
+    const Slot slot = take(bytes.size(), Filler::host);
     auto request = inner_.receive(peer, tag, {slot.memory, bytes.size()});
     return std::make_unique<ReceiveRequest>(*this, slot, std::move(request), bytes);
   }
@@ -122,9 +127,9 @@ class StagedLink final : public Link {
   void give_back(Slot slot) { slots_.give_back(std::move(slot)); }
 
  private:
-  Slot take(size_t bytes) {
+  Slot take(size_t bytes, Filler filler) {
     require(static_cast<int64_t>(bytes) <= kSlot.n, "a message fits its pinned memory");
-    return slots_.take();
+    return slots_.take(filler);
   }
 
   Link& inner_;

@@ -242,7 +242,8 @@ struct ChainRows {
   Patch sums = {};
   bool first = true;  // no chain is complete
 
-  // Terms index … index + count - 1: weights [k][row] times values (count rows, from column `from` on).
+  // Terms index … index + count - 1: weights [k][row] times values (count rows, from column `from` on). Both
+  // panels are in use until the next barrier, with which multiply_rows() and put() begin.
   __device__ void add(Shared& shared, Rows values, int count, int from, int head_width) {
     for (int v = static_cast<int>(threadIdx.x); v < count * kGroups; v += kThreads) {
       const int k = v / kGroups, c = v % kGroups * kGroup;
@@ -250,7 +251,6 @@ struct ChainRows {
     }
     __syncthreads();
     multiply(chains, shared.weights, shared.right, count);
-    __syncthreads();
   }
 
   // Ends the chains; the next ones start from +0.

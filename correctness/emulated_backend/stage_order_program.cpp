@@ -1,0 +1,40 @@
+// stage_order_program TRANSPORT: ZeRO-3 on two ranks with an emulated GPU each, with units gathered ahead and
+// transfers beside kernels, judged as the command judges it. Exit code 0: proved; 1: not. For the thread
+// sanitizer, which sees the trainer's, the strategy's and the transport's work on the streams of both ranks.
+#include <cstdio>
+#include <string>
+
+#include "correctness/mutants/trial.hpp"
+#include "harness/trainer/backend.hpp"
+
+extern "C" const zp::Backend* zeroproof_backend();
+
+namespace zp {
+namespace {
+
+mutants::Outcome outcome_on(const std::string& transport) {
+  VerifyOptions options;
+  options.model = {.name = "least", .layers = 1, .width = 8, .heads = 2, .positions = 8, .vocabulary = 16};
+  options.stages = {"zero3"};
+  options.steps = 2;
+  options.micro_batches = 2;
+  options.schedule = {.bucket = {256}, .prefetch = 1, .overlap = Overlap::on};
+  options.threads = 1;
+  Job job = resolve(options, 2, "threads");
+  job.carried = transport_named(transport).carried;
+  mutants::Trial trial;
+  trial.backend = zeroproof_backend();
+  trial.route = job.carried ? Route::carried : Route::staged;
+  return mutants::run(job, trial);
+}
+
+}  // namespace
+}  // namespace zp
+
+int main(int count, char** words) {
+  if (count != 2) return 2;
+  const zp::mutants::Outcome outcome = zp::outcome_on(words[1]);
+  if (outcome.error) std::fprintf(stderr, "%s\n", outcome.error->what());
+  for (const zp::Claim claim : zp::kClaims) std::fputs(outcome.evidence(claim).c_str(), stderr);
+  return outcome.result && outcome.result->proved() ? 0 : 1;
+}

@@ -1,0 +1,296 @@
+// staged_order_program [USE [needed | without NUMBER…]]: lists its uses, or runs one: a rank with two streams
+// on an emulated GPU, whose buffers are used by kernels, by the host and by collectives over staged messages.
+// The waits of a use and of how it ends are numbered from 1; "needed" prints the numbers of those that the
+// order of things needs and how many there are, and "without" leaves some out. For the thread sanitizer,
+// which reports what nothing orders.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "correctness/cuda_emulator/waits.hpp"
+#include "harness/device/cuda_device.hpp"
+#include "harness/device/host_access.hpp"
+#include "harness/transport/staged.hpp"
+#include "kernels/access.hpp"
+#include "kernels/cuda/cuda_table.hpp"
+#include "kernels/norm.hpp"
+
+namespace zp {
+namespace {
+
+constexpr int kWorld = 3;
+constexpr Elements kSlice{1000};
+constexpr double kTimeout_s = 60.0;
+constexpr int64_t kAttentionRows = 8;
+
+// All other ranks. Messages to them are read when they are sent; those from them come when they have been
+// asked for often enough.
+class Peers final : public Link {
+ public:
+  int rank() const override { return 0; }
+  int world() const override { return kWorld; }
+  std::unique_ptr<Request> send(int, const Tag&, std::span<const std::byte> bytes) override {
+    emulated::host_touches_memory();
+    read_.assign(bytes.begin(), bytes.end());
+    return std::make_unique<Sent>();
+  }
+  std::unique_ptr<Request> receive(int, const Tag&, std::span<std::byte> bytes) override {
+    return std::make_unique<Coming>(*this, bytes);
+  }
+
+  int refusals = 0;  // that a message is there; each is told once
+  bool failed = false;
+
+ private:
+  class Sent final : public Request {
+   public:
+    bool done() override { return true; }
+  };
+  class Coming final : public Request {
+   public:
+    Coming(Peers& peers, std::span<std::byte> into) : peers_(peers), into_(into) {}
+    bool done() override {
+      if (peers_.failed) throw Error(Exit::transport, "the peers are gone");
+      if (peers_.refusals > 0) return --peers_.refusals, false;
+      emulated::host_touches_memory();
+      std::memset(into_.data(), 1, into_.size());
+      return true;
+    }
+
+   private:
+    Peers& peers_;
+    std::span<std::byte> into_;
+  };
+
+  std::vector<std::byte> read_;
+};
+
+struct Bench {
+  explicit Bench(CudaDevice& gpu) : device(&gpu) {}
+
+  void write(const View& to) { compute->run(kernels::Initialize{.x = to, .init = Init::ones}); }
+  void read(const View& from) {
+    compute->run(kernels::GeluForward{.x = from, .y = copy.part({{0}, from.length()})});
+  }
+  Handle reduce(const Cuts& by) {
+    return transport->reduce_scatter(
+        {.whole = whole.all(), .mine = mine.part(part(by)), .cuts = by, .label = {}});
+  }
+  Handle reduce() { return reduce(cuts); }
+  Handle gather(const View& from) {
+    return transport->all_gather({.mine = from, .whole = whole.all(), .cuts = cuts, .label = {}});
+  }
+  static Range part(const Cuts& by) { return by.within.empty() ? Range{{0}, kSlice} : by.within; }
+  std::span<std::byte> message() const {
+    const View view = whole.part({{0}, kSlice});
+    return {static_cast<std::byte*>(view.raw()), static_cast<size_t>(view.bytes().n)};
+  }
+  Buffer acquire(Type type, Elements length) { return device->acquire(Category::activations, type, length); }
+
+  Cuts cuts = Cuts::equal(kWorld, kSlice);
+  CudaDevice* device;
+  std::unique_ptr<CudaStream> compute_stream = device->make_stream();
+  std::unique_ptr<CudaStream> transport_stream = device->make_stream();
+  Peers peers;
+  std::unique_ptr<Link> link = make_staged_link(peers, *device->far_memory(), *transport_stream);
+  std::unique_ptr<kernels::Table> compute = kernels::make_ordered_table(
+      kernels::make_cuda_table(*device, {.stream = compute_stream->handle(),
+                                         .finish = [this] { compute_stream->finish(); },
+                                         .max_attention_rows = kAttentionRows}),
+      *compute_stream);
+  std::unique_ptr<kernels::Table> additions = kernels::make_ordered_table(
+      kernels::make_cuda_table(
+          *device, {.stream = transport_stream->handle(), .finish = [this] { transport_stream->finish(); }}),
+      *transport_stream);
+  std::unique_ptr<Transport> transport = make_collectives(*link, *device, *additions,
+                                                          {.algorithm = Algorithm::direct,
+                                                           .places = Places::in_rank_order(kWorld),
+                                                           .timeout_s = kTimeout_s,
+                                                           .stream = transport_stream.get()});
+  Buffer whole = acquire(Type::f32, cuts.whole()), copy = acquire(Type::f32, cuts.whole());
+  Buffer mine = acquire(Type::f32, kSlice), image = acquire(Type::i64, cuts.whole());
+};
+
+const std::map<std::string, void (*)(Bench&)>& uses() {
+  static const std::map<std::string, void (*)(Bench&)> list{
+      {"sum_of_what_kernels_wrote",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.reduce();
+         bench.read(bench.mine.all());
+       }},
+      {"sum_that_comes_late",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.refusals = 5;
+         bench.reduce();
+         bench.write(bench.mine.all());
+         bench.write(bench.whole.all());
+       }},
+      {"sum_in_fixed_point",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.transport->all_reduce({.whole = bench.whole.all(),
+                                      .cuts = bench.cuts,
+                                      .divisor = 3.0F,
+                                      .label = {},
+                                      .fixed = {.image = bench.image.all(), .terms = 8}});
+         bench.compute->run(kernels::ToFixed{.from = bench.whole.all(), .to = bench.image.all(), .terms = 8});
+       }},
+      {"sums_of_buckets",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.refusals = 5;
+         Cuts first = bench.cuts, second = bench.cuts;
+         first.within = {{0}, {300}};
+         second.within = {{300}, kSlice};
+         Handle one = bench.reduce(first), other = bench.reduce(second);
+         one.wait();
+         bench.read(bench.mine.part(first.within));
+         bench.write(bench.whole.all());
+       }},
+      {"gather_of_what_kernels_wrote",
+       [](Bench& bench) {
+         bench.write(bench.mine.all());
+         bench.gather(bench.mine.all());
+         bench.write(bench.mine.all());
+         bench.read(bench.whole.all());
+       }},
+      {"gather_over_what_kernels_read",
+       [](Bench& bench) {
+         bench.read(bench.whole.all());
+         bench.gather(bench.whole.part(bench.cuts.of(0)));
+         std::fprintf(stderr, "%g\n", static_cast<double>(HostView<float>(bench.whole.all())[0]));
+       }},
+      {"slots_are_used_again",
+       [](Bench& bench) {
+         for (int i = 0; i < 3; ++i) bench.gather(bench.mine.all());
+       }},
+      {"host_writes_what_was_gathered",
+       [](Bench& bench) {
+         bench.gather(bench.mine.all());
+         write_from_host<float>(bench.mine.all(), std::vector<float>(static_cast<size_t>(kSlice.n)));
+         bench.read(bench.mine.all());
+       }},
+      {"buffers_end_before_a_collective",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.refusals = 5;
+         const Handle outstanding = bench.reduce();
+         bench.whole.drop();
+         bench.mine.drop();
+       }},
+      {"transport_ends_before_a_collective",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.refusals = 1000;
+         const Handle outstanding = bench.reduce();
+         bench.transport.reset();
+       }},
+      {"buffers_end_after_a_failure",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.failed = true;
+         try {
+           bench.gather(bench.mine.all());
+         } catch (const Error&) {
+           std::fputs("failed\n", stderr);
+         }
+         bench.whole.drop();
+         bench.mine.drop();
+       }},
+      {"buffers_are_read_after_a_failure",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.refusals = 5;
+         const Handle outstanding = bench.gather(bench.mine.all());
+         bench.peers.failed = true;
+         try {
+           std::fprintf(stderr, "%g\n", static_cast<double>(HostView<float>(bench.whole.all())[0]));
+         } catch (const Error&) {
+           std::fputs("failed\n", stderr);
+         }
+         bench.whole.drop();
+       }},
+      {"link_ends_before_its_copies",
+       [](Bench& bench) {
+         const auto link =
+             make_staged_link(bench.peers, *bench.device->far_memory(), *bench.transport_stream);
+         const auto received = link->receive(1, {}, bench.message());
+         while (!received->done()) continue;
+         link->send(1, {}, bench.message());
+       }},
+      {"memory_is_used_at_once",
+       [](Bench& bench) {
+         const Buffer fresh = bench.acquire(Type::f32, kSlice);
+         bench.write(fresh.all());
+       }},
+      {"stream_ends_before_its_work",
+       [](Bench& bench) {
+         auto stream = bench.device->make_stream();
+         stream->copy(bench.whole.all(), bench.copy.all());
+         stream.reset();
+         bench.copy.drop();
+       }},
+      {"table_ends_before_its_work",
+       [](Bench& bench) {
+         constexpr int64_t kRows = kAttentionRows, kWidth = 4;
+         const auto first = [](const Buffer& of, int64_t length) { return of.part({{0}, {length}}); };
+         bench.compute->run(kernels::AttentionBackward{.qkv = first(bench.whole, 3 * kRows * kWidth),
+                                                       .row_max = first(bench.mine, kRows),
+                                                       .row_sum = first(bench.mine, kRows),
+                                                       .dout = first(bench.whole, kRows * kWidth),
+                                                       .dqkv = first(bench.copy, 3 * kRows * kWidth),
+                                                       .batch = 1,
+                                                       .sequence = kRows,
+                                                       .width = kWidth,
+                                                       .heads = 1});
+         bench.compute.reset();
+       }},
+      {"host_holds_a_sum",
+       [](Bench& bench) {
+         ExactSum sum;
+         bench.write(bench.whole.all());
+         bench.compute->run(kernels::SquareSum{.grads = bench.whole.all(), .sum = &sum});
+         std::fprintf(stderr, "%g\n", sum.value());
+       }},
+  };
+  return list;
+}
+
+void print_needed() {
+  const int count = emulated::waits_asked_for();
+  for (int wait = 1; wait <= count; ++wait) {
+    if (emulated::is_needed(wait)) std::printf("%d ", wait);
+  }
+  std::printf("of %d\n", count);
+}
+
+}  // namespace
+}  // namespace zp
+
+int main(int count, char** words) {
+  const std::string use = count > 1 ? words[1] : "", how = count > 2 ? words[2] : "";
+  if (use.empty()) {
+    for (const auto& [name, run] : zp::uses()) std::puts(name.c_str());
+    return 0;
+  }
+  if (!zp::uses().contains(use)) return 2;
+  std::vector<int> left_out;
+  for (int i = 3; i < count; ++i) left_out.push_back(std::atoi(words[i]));
+  const auto device = zp::make_cuda_device(0, zp::Fill::nan);
+  {
+    zp::Bench bench(*device);
+    if (!how.empty()) zp::emulated::watch_waits(left_out.data(), static_cast<int>(left_out.size()));
+    try {
+      zp::uses().at(use)(bench);
+    } catch (const zp::Error&) {
+      std::fputs("failed\n", stderr);  // as it may where what the host reads is not there yet
+    }
+  }
+  if (how == "needed") zp::print_needed();
+  return 0;
+}

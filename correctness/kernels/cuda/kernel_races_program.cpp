@@ -1,0 +1,44 @@
+// kernel_races_program [FILE LINE]: every kernel of the table as CUDA code on the emulated runtime, and then
+// the barriers that its blocks came to, a line each; those of one line of the source are left out. For the
+// thread sanitizer, to which each CUDA thread is a thread (ZP_EMULATED_CUDA_RACE_CHECK=1).
+#include <cstdio>
+#include <cstdlib>
+
+#include "correctness/cuda_emulator/barriers.hpp"
+#include "correctness/kernels/cuda/pinned_device.hpp"
+#include "kernels/cases.hpp"
+#include "kernels/cuda/cuda_table.hpp"
+
+namespace zp::kernels {
+namespace {
+
+// Small, and each barrier comes between uses of the same shared memory: of columns a third tile of rows takes
+// the first one's place; attention has two tiles, and its heads two panels; operands of products have three.
+constexpr CaseSizes kSizes{
+    .batch = 2, .sequence = 97, .width = 40, .heads = 1, .vocabulary = 33, .parameters = 300};
+
+void run_all() {
+  PinnedDevice device;
+  const OwnStream stream;
+  const auto table =
+      make_cuda_table(device, {.stream = stream.get(), .max_attention_rows = kSizes.rows() * kSizes.heads});
+  for (const KernelCase& row : kernel_cases()) {
+    CaseMemory memory(device);
+    table->run(row.make(memory, kSizes));
+    stream.wait();
+  }
+}
+
+}  // namespace
+}  // namespace zp::kernels
+
+int main(int count, char** words) {
+  const bool leaves_out = count == 3;
+  zp::emulated::watch_barriers(leaves_out ? words[1] : "", leaves_out ? std::atoi(words[2]) : 0);
+  zp::kernels::run_all();
+  for (int i = 0; i < zp::emulated::barriers_met(); ++i) {
+    const zp::emulated::Site site = zp::emulated::barrier_met(i);
+    std::printf("%s %d\n", site.file, site.line);
+  }
+  return 0;
+}
