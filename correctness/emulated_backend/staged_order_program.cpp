@@ -88,6 +88,19 @@ struct Bench {
     const View view = whole.part({{0}, kSlice});
     return {static_cast<std::byte*>(view.raw()), static_cast<size_t>(view.bytes().n)};
   }
+  kernels::AttentionBackward attention_backward() const {
+    constexpr int64_t kRows = kAttentionRows, kWidth = 4;
+    const auto first = [](const Buffer& of, int64_t length) { return of.part({{0}, {length}}); };
+    return {.qkv = first(whole, 3 * kRows * kWidth),
+            .row_max = first(mine, kRows),
+            .row_sum = first(mine, kRows),
+            .dout = first(whole, kRows * kWidth),
+            .dqkv = first(copy, 3 * kRows * kWidth),
+            .batch = 1,
+            .sequence = kRows,
+            .width = kWidth,
+            .heads = 1};
+  }
   Buffer acquire(Type type, Elements length) { return device->acquire(Category::activations, type, length); }
 
   Cuts cuts = Cuts::equal(kWorld, kSlice);
@@ -97,9 +110,8 @@ struct Bench {
   Peers peers;
   std::unique_ptr<Link> link = make_staged_link(peers, *device->far_memory(), *transport_stream);
   std::unique_ptr<kernels::Table> compute = kernels::make_ordered_table(
-      kernels::make_cuda_table(*device, {.stream = compute_stream->handle(),
-                                         .finish = [this] { compute_stream->finish(); },
-                                         .max_attention_rows = kAttentionRows}),
+      kernels::make_cuda_table(
+          *device, {.stream = compute_stream->handle(), .finish = [this] { compute_stream->finish(); }}),
       *compute_stream);
   std::unique_ptr<kernels::Table> additions = kernels::make_ordered_table(
       kernels::make_cuda_table(
@@ -112,6 +124,20 @@ struct Bench {
                                                            .stream = transport_stream.get()});
   Buffer whole = acquire(Type::f32, cuts.whole()), copy = acquire(Type::f32, cuts.whole());
   Buffer mine = acquire(Type::f32, kSlice), image = acquire(Type::i64, cuts.whole());
+};
+
+// Keeps a copy of what it is given, in memory of its own for which it does not wait.
+class Keeper final : public kernels::Table {
+ public:
+  Keeper(Device& device, Stream& stream)
+      : stream_(stream), kept_(device.acquire(Category::workspace, Type::f32, kSlice)) {}
+  void run(const kernels::Call& call) override {
+    stream_.copy(std::get<kernels::SquareSum>(call).grads, kept_.all());
+  }
+
+ private:
+  Stream& stream_;
+  Buffer kept_;
 };
 
 const std::map<std::string, void (*)(Bench&)>& uses() {
@@ -202,7 +228,21 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          bench.whole.drop();
          bench.mine.drop();
        }},
-      {"buffers_are_read_after_a_failure",
+      {"buffers_are_read_in_vain_after_a_failure",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.peers.failed = true;
+         for (const auto& use : {+[](Bench& of) { of.gather(of.mine.all()); },
+                                 +[](Bench& of) { HostView<float>(of.whole.all()); }}) {
+           try {
+             use(bench);
+           } catch (const Error&) {
+             std::fputs("failed\n", stderr);
+           }
+         }
+         bench.whole.drop();
+       }},
+      {"collective_fails_while_the_host_waits",
        [](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 5;
@@ -235,20 +275,22 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          stream.reset();
          bench.copy.drop();
        }},
+      {"transport_ends_before_its_additions",
+       [](Bench& bench) {
+         bench.reduce();
+         bench.transport.reset();
+       }},
       {"table_ends_before_its_work",
        [](Bench& bench) {
-         constexpr int64_t kRows = kAttentionRows, kWidth = 4;
-         const auto first = [](const Buffer& of, int64_t length) { return of.part({{0}, {length}}); };
-         bench.compute->run(kernels::AttentionBackward{.qkv = first(bench.whole, 3 * kRows * kWidth),
-                                                       .row_max = first(bench.mine, kRows),
-                                                       .row_sum = first(bench.mine, kRows),
-                                                       .dout = first(bench.whole, kRows * kWidth),
-                                                       .dqkv = first(bench.copy, 3 * kRows * kWidth),
-                                                       .batch = 1,
-                                                       .sequence = kRows,
-                                                       .width = kWidth,
-                                                       .heads = 1});
-         bench.compute.reset();
+         const auto table = kernels::make_cuda_table(
+             *bench.device, {.stream = bench.compute_stream->handle(), .max_attention_rows = kAttentionRows});
+         table->run(bench.attention_backward());
+       }},
+      {"memory_of_an_ordered_table_ends_before_its_work",
+       [](Bench& bench) {
+         const auto table = kernels::make_ordered_table(
+             std::make_unique<Keeper>(*bench.device, *bench.compute_stream), *bench.compute_stream);
+         table->run(kernels::SquareSum{.grads = bench.mine.all()});
        }},
       {"host_holds_a_sum",
        [](Bench& bench) {

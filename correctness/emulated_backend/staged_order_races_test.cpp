@@ -14,15 +14,17 @@ namespace zp {
 namespace {
 
 constexpr const char* kUses[] = {
-    "buffers_are_read_after_a_failure",
+    "buffers_are_read_in_vain_after_a_failure",
     "buffers_end_after_a_failure",
     "buffers_end_before_a_collective",
+    "collective_fails_while_the_host_waits",
     "gather_of_what_kernels_wrote",
     "gather_over_what_kernels_read",
     "host_holds_a_sum",
     "host_writes_what_was_gathered",
     "link_ends_before_its_copies",
     "memory_is_used_at_once",
+    "memory_of_an_ordered_table_ends_before_its_work",
     "slots_are_used_again",
     "stream_ends_before_its_work",
     "sum_in_fixed_point",
@@ -31,6 +33,7 @@ constexpr const char* kUses[] = {
     "sums_of_buckets",
     "table_ends_before_its_work",
     "transport_ends_before_a_collective",
+    "transport_ends_before_its_additions",
 };
 
 std::vector<Setting> settings(int seeds) {
