@@ -72,21 +72,24 @@ struct StagedLoader {
   using Run = Words<T>;
   static constexpr int kThreadsHere = kTileThreads<tile>, kRun = Run::kRun;
   static constexpr int kRuns = tile * kDepth / kRun / kThreadsHere;
+  static_assert(tile % (kThreadsHere / 2) == 0 && kThreadsHere % (tile / kRun) == 0);
 
   __device__ static void copy(const Operand<T>& x, int64_t first, int64_t k, Buffers<tile>& to) {
+    const int count = within(x.count - first, tile), depth = within(x.k - k, kDepth);
+    const T* corner = x.data + (x.along ? first * x.stride + k : k * x.stride + first);
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
       const Place place(run, x.along);
-      const int64_t i = first + place.i, depth = k + place.depth;
-      const bool exists = i < x.count && depth < x.k;
-      const T* from = exists ? x.data + (x.along ? i * x.stride + depth : depth * x.stride + i) : x.data;
+      const bool exists = place.i < count && place.depth < depth;
+      const T* from =
+          corner + (x.along ? place.i * x.stride + place.depth : place.depth * x.stride + place.i);
       T* staged = in(to, run);
       if (std::is_same_v<T, float> || x.aligned) {
-        __pipeline_memcpy_async(staged, from, kBytes, exists ? 0 : kBytes);
+        __pipeline_memcpy_async(staged, exists ? from : x.data, kBytes, exists ? 0 : kBytes);
       } else {
-        const int64_t count = exists ? (x.along ? x.k - depth : x.count - i) : 0;
+        const int more = exists ? (x.along ? depth - place.depth : count - place.i) : 0;
 #pragma unroll
-        for (int j = 0; j < kRun; ++j) staged[j] = j < count ? from[j] : T{};
+        for (int j = 0; j < kRun; ++j) staged[j] = j < more ? from[j] : T{};
       }
     }
   }
@@ -108,6 +111,9 @@ struct StagedLoader {
   }
 
  private:
+  __device__ static int within(int64_t count, int most) {
+    return static_cast<int>(count < most ? count : most);
+  }
   // A thread's own bytes of the second buffer.
   __device__ static T* in(Buffers<tile>& to, int run) {
     return reinterpret_cast<T*>(&to[1]) + (static_cast<int>(threadIdx.x) + run * kThreadsHere) * kRun;
@@ -118,9 +124,11 @@ struct StagedLoader {
   struct Place {
     int depth, i;
     __device__ Place(int run, bool along) {
-      const int v = static_cast<int>(threadIdx.x) + run * kThreadsHere;
-      depth = along ? (v % 2 + v / (2 * tile) * 2) * kRun : v / (tile / kRun);
-      i = along ? v / 2 % tile : v % (tile / kRun) * kRun;
+      constexpr int kRunsAcross = tile / kRun;
+      const int thread = static_cast<int>(threadIdx.x);
+      depth = along ? (thread % 2 + run * kThreadsHere / (2 * tile) * 2) * kRun
+                    : thread / kRunsAcross + run * (kThreadsHere / kRunsAcross);
+      i = along ? thread / 2 + run * kThreadsHere / 2 % tile : thread % kRunsAcross * kRun;
     }
   };
 };
