@@ -137,6 +137,7 @@ struct Bench {
   std::unique_ptr<kernels::Table> compute, additions;
   std::unique_ptr<Carrier> carrier;
   std::unique_ptr<Transport> transport;
+  bool given_up = false;  // and with the transport what its stream does
 };
 
 struct Use {
@@ -202,6 +203,17 @@ const std::map<std::string, Use>& uses() {
           bench.reduce();
           bench.transport.reset();
         }}},
+      {"a_transport_ends_while_an_error_passes",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.reduce();
+          try {
+            const auto ending = std::move(bench.transport);
+            fail(Exit::internal, "an error passes");
+          } catch (const Error&) {
+            bench.given_up = true;
+          }
+        }}},
       {"kernels_read_after_a_call_of_nccl",
        {Forget::settling,
         [](Bench& bench) {
@@ -222,7 +234,7 @@ int main(int count, char** words) {
   zp::transport_named("nccl").run(zp::kWorld, zp::kTimeout_s, [&](zp::Endpoint& endpoint) {
     zp::Bench bench(endpoint, count > 2 ? use.needs : zp::Forget::nothing);
     use.run(bench);
-    bench.finish();
+    if (!bench.given_up) bench.finish();
     endpoint.control->barrier();
   });
   return 0;

@@ -29,11 +29,12 @@ std::vector<Use> uses() {
     all.push_back({ZP_ORDER_PROGRAM, name, 33});
 #endif
 #ifdef ZP_CARRIED_ORDER_PROGRAM
-  for (const char* name : {"sum_of_what_kernels_wrote", "gather_over_what_kernels_read",
-                           "gather_of_a_slice_that_kernels_wrote", "kernels_read_a_sum",
-                           "kernels_write_where_a_gather_wrote", "kernels_write_a_slice_that_a_gather_read",
-                           "the_host_reads_what_was_gathered", "a_gathered_buffer_ends",
-                           "a_transport_ends_whose_pieces_are_added", "kernels_read_after_a_call_of_nccl"})
+  for (const char* name :
+       {"sum_of_what_kernels_wrote", "gather_over_what_kernels_read", "gather_of_a_slice_that_kernels_wrote",
+        "kernels_read_a_sum", "kernels_write_where_a_gather_wrote",
+        "kernels_write_a_slice_that_a_gather_read", "the_host_reads_what_was_gathered",
+        "a_gathered_buffer_ends", "a_transport_ends_whose_pieces_are_added",
+        "a_transport_ends_while_an_error_passes", "kernels_read_after_a_call_of_nccl"})
     all.push_back({ZP_CARRIED_ORDER_PROGRAM, name});
 #endif
   return all;
