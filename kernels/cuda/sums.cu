@@ -55,6 +55,9 @@ __device__ inline uint32_t bits_of(bf16 x) { return x.bits; }
 __device__ inline bool is_finite(float x) { return (bits_of(x) & 0x7fffffffU) < 0x7f800000U; }
 __device__ inline bool is_finite(bf16 x) { return (bits_of(x) & 0x7fffU) < 0x7f80U; }
 
+// So many elements a thread, where there are as many: the sum over a warp costs as much as hashing several.
+constexpr int64_t kHashedByThread = 8;
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     hash_run(const T* x, int64_t length, uint64_t index, HandedOver* handed) {
@@ -65,12 +68,11 @@ __global__ void __launch_bounds__(kThreads)
     sum += hash_element(index + static_cast<uint64_t>(i), bits_of(x[i]));
     not_finite += is_finite(x[i]) ? 0 : 1;
   }
+  if (not_finite != 0) atomicAdd(&handed->not_finite, not_finite);
   const unsigned long long low = sum_lanes(sum.low), high = sum_lanes(sum.high);
-  not_finite = sum_lanes(not_finite);
   if (threadIdx.x % kWarp != 0) return;
   atomicAdd(&handed->hash[0], low);
   atomicAdd(&handed->hash[1], high);
-  if (not_finite != 0) atomicAdd(&handed->not_finite, not_finite);
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ void run(const Context& context, const HashRun& call) {
   context.begin_hand_over();
   const int64_t length = call.x.length().n;
   const uint64_t index = (static_cast<uint64_t>(call.kind) << 48) + static_cast<uint64_t>(call.logical);
-  const Grid grid{.x = at_most(blocks_for(length, kThreads), kMostBlocks)};
+  const Grid grid{.x = at_most(blocks_for(length, kThreads * kHashedByThread), kMostBlocks)};
   with_type(call.x.type(), [&]<class T>(T) {
     launch(context, grid, hash_run<T>, input<T>(call.x), length, index, context.handed);
   });
