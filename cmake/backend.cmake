@@ -74,6 +74,7 @@ function(zp_backend name)
     ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
   target_link_libraries(${target} PRIVATE zp_flags fmt::fmt ${CMAKE_DL_LIBS})
+  zp_unity(${target})
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/backend.map)

@@ -12,9 +12,20 @@ target_link_libraries(zp_flags INTERFACE zp_plain_flags)
 if(ZP_SANITIZE)
   target_compile_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(zp_flags INTERFACE -fsanitize=${ZP_SANITIZE})
+  if(ZP_SANITIZE MATCHES "address.*undefined")
+    # Most of what checks of undefined behaviour cost a compiler; what comes of these the address sanitizer sees.
+    target_compile_options(zp_flags INTERFACE -fno-sanitize=null,object-size,pointer-overflow)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # sees uninitialised memory in instrumented library code
     target_compile_options(zp_flags INTERFACE -Wno-maybe-uninitialized)
   endif()
+endif()
+
+# What is compiled more than it is run: tests, and what only reads and writes text. Checks of undefined behaviour make
+# optimising most of what that takes.
+set(ZP_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
+if(ZP_SANITIZE MATCHES undefined)
+  set(ZP_COLD_OPTIONS -O0)
 endif()
 
 # zp_unity(target): with ZP_UNITY its sources are compiled as one, so that headers are read once: for builds that are
@@ -25,33 +36,30 @@ function(zp_unity target)
   endif()
 endfunction()
 
-# zp_library(layer SOURCES … LIBRARIES …): one static library a folder, named zp_<layer>.
+# zp_library(layer [COLD] SOURCES … LIBRARIES …): one static library a folder, named zp_<layer>.
 function(zp_library layer)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;LIBRARIES" ${ARGN})
   add_library(zp_${layer} STATIC ${ARG_SOURCES})
   target_link_libraries(zp_${layer} PUBLIC zp_flags ${ARG_LIBRARIES})
+  if(ARG_COLD)
+    target_compile_options(zp_${layer} PRIVATE ${ZP_COLD_OPTIONS})
+  endif()
   zp_unity(zp_${layer})
 endfunction()
-
-# What tests check is compiled with all optimisation; they themselves are compiled more than they are run. Checks of
-# undefined behaviour make optimising most of what that takes.
-set(ZP_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
-if(ZP_SANITIZE MATCHES undefined)
-  set(ZP_TEST_OPTIONS -O0)
-endif()
 
 # What nearly every test includes, parsed once. Tests that need MPI's header compile without it.
 function(zp_test_headers)
   file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cpp "")
   add_library(zp_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cpp)
-  target_compile_options(zp_test_headers PRIVATE ${ZP_TEST_OPTIONS})
+  target_compile_options(zp_test_headers PRIVATE ${ZP_COLD_OPTIONS})
   target_link_libraries(zp_test_headers PRIVATE zp_flags fmt::fmt GTest::gtest)
   target_precompile_headers(zp_test_headers PRIVATE <algorithm> <array> <functional> <memory> <span> <string>
                             <variant> <vector> <gtest/gtest.h>)
 endfunction()
 
 # zp_test(name SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
-# test. With RANKS it runs once under mpirun with that many processes (its main() must initialise MPI).
+# test, with its folder as one of the labels. With RANKS it runs once under mpirun with that many processes (its main()
+# must initialise MPI).
 function(zp_test name)
   cmake_parse_arguments(ARG "" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -64,7 +72,8 @@ function(zp_test name)
     zp_test_headers()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${ZP_TEST_OPTIONS})
+  target_compile_options(${name} PRIVATE ${ZP_COLD_OPTIONS})
+  zp_unity(${name})
   if(ARG_RANKS)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest)
     add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
@@ -73,7 +82,8 @@ function(zp_test name)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} fmt::fmt GTest::gtest GTest::gtest_main)
     target_precompile_headers(${name} REUSE_FROM zp_test_headers)
     include(GoogleTest)
+    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-                         PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+                         PROPERTIES LABELS "${ARG_LABELS};${folder}" TIMEOUT ${ARG_TIMEOUT})
   endif()
 endfunction()

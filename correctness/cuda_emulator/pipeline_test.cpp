@@ -15,7 +15,7 @@ namespace {
 using emulated::Schedule;
 using emulated::Settings;
 
-constexpr std::uint64_t kSeeds = 20;
+constexpr std::uint64_t kScheduleSeeds = 20;
 
 Settings with(Schedule schedule, std::uint64_t seed) {
   return {.schedule = schedule, .seed = seed, .delay_us = schedule == Schedule::serial ? 0 : 1000};
@@ -32,11 +32,11 @@ TEST_P(EveryBug, ShowsInTheValuesOfSomeSeed) {
   const auto [schedule, bug] = GetParam();
   std::uint64_t seed = 1;
   int wrong = 0;
-  for (; seed <= kSeeds && wrong == 0; ++seed) {
+  for (; seed <= kScheduleSeeds && wrong == 0; ++seed) {
     emulated::configure(with(schedule, seed));
     wrong = wrong_elements(static_cast<Bug>(bug));
   }
-  EXPECT_GT(wrong, 0) << "in none of " << kSeeds << " seeds";
+  EXPECT_GT(wrong, 0) << "in none of " << kScheduleSeeds << " seeds";
 }
 
 std::vector<Case> cases() {
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, EveryBug, testing::ValuesIn(cases()), [](const au
 
 TEST(RightPipeline, IsRightInEverySeed) {
   for (const Schedule schedule : {Schedule::free_running, Schedule::serial}) {
-    for (std::uint64_t seed = 0; seed <= kSeeds; ++seed) {
+    for (std::uint64_t seed = 0; seed <= kScheduleSeeds; ++seed) {
       emulated::configure(with(schedule, seed));
       ASSERT_EQ(wrong_elements(Bug::none), 0) << "seed " << seed;
     }

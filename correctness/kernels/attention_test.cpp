@@ -9,21 +9,21 @@
 namespace zp::kernels {
 namespace {
 
-struct Shape {
+struct HeadsShape {
   int64_t batch, sequence, heads, d;
 
   int64_t width() const { return heads * d; }
   int64_t rows() const { return batch * sequence; }
 };
 
-std::string text_of(const Shape& s) {
+std::string text_of(const HeadsShape& s) {
   return "b" + std::to_string(s.batch) + "_t" + std::to_string(s.sequence) + "_h" + std::to_string(s.heads) +
          "_d" + std::to_string(s.d);
 }
 
 // Where things stand in qkv and out, for one head.
 struct Head {
-  const Shape& shape;
+  const HeadsShape& shape;
   int64_t batch, head;
 
   // Element c of row i of q (part 0), k (1) or v (2).
@@ -40,7 +40,7 @@ struct Head {
 };
 
 template <class Body>
-void for_each_head(const Shape& shape, const Body& body) {
+void for_each_head(const HeadsShape& shape, const Body& body) {
   for (int64_t b = 0; b < shape.batch; ++b) {
     for (int64_t h = 0; h < shape.heads; ++h) body(Head{shape, b, h});
   }
@@ -77,7 +77,7 @@ Bounded largest(const naive::List<Bounded>& x) {
 }
 
 template <class T>
-T scale_of(const Shape& shape) {
+T scale_of(const HeadsShape& shape) {
   using std::sqrt;
   return T(1.0F) / sqrt(T(static_cast<float>(shape.d)));
 }
@@ -108,10 +108,10 @@ naive::List<T> probabilities(const Head& head, const naive::List<T>& qkv, int64_
   return row;
 }
 
-int64_t columns_of(const Shape& shape, int64_t i) { return std::min(shape.sequence, (i / 64 + 1) * 64); }
+int64_t columns_of(const HeadsShape& shape, int64_t i) { return std::min(shape.sequence, (i / 64 + 1) * 64); }
 
 template <class T>
-Forward<T> forward(const Shape& shape, const naive::List<T>& qkv) {
+Forward<T> forward(const HeadsShape& shape, const naive::List<T>& qkv) {
   const auto rows = static_cast<size_t>(shape.batch * shape.heads * shape.sequence);
   Forward<T> result{naive::List<T>(qkv.size() / 3), naive::List<T>(rows), naive::List<T>(rows)};
   for_each_head(shape, [&](const Head& head) {
@@ -160,7 +160,7 @@ Gradients<T> gradients(const Head& head, const naive::List<T>& qkv, const naive:
 }
 
 template <class T>
-naive::List<T> backward(const Shape& shape, const naive::List<T>& qkv, const naive::List<T>& dout) {
+naive::List<T> backward(const HeadsShape& shape, const naive::List<T>& qkv, const naive::List<T>& dout) {
   naive::List<T> dqkv(qkv.size());
   for_each_head(shape, [&](const Head& head) {
     const Gradients<T> g = gradients(head, qkv, dout);
@@ -183,7 +183,7 @@ naive::List<T> backward(const Shape& shape, const naive::List<T>& qkv, const nai
 }
 
 // softmax(q kᵀ/sqrt(d)) v in fp64, straight from the definition.
-std::vector<double> exact_forward(const Shape& shape, const std::vector<double>& qkv) {
+std::vector<double> exact_attention(const HeadsShape& shape, const std::vector<double>& qkv) {
   std::vector<double> out(qkv.size() / 3, 0.0);
   for_each_head(shape, [&](const Head& head) {
     for (int64_t i = 0; i < shape.sequence; ++i) {
@@ -205,11 +205,11 @@ std::vector<double> exact_forward(const Shape& shape, const std::vector<double>&
   return out;
 }
 
-struct Results {
+struct AttentionResults {
   Floats out, row_max, row_sum, dqkv;
 };
 
-Results computed(const Host& host, const Shape& shape, const Floats& qkv, const Floats& dout) {
+AttentionResults computed(const Host& host, const HeadsShape& shape, const Floats& qkv, const Floats& dout) {
   Bench bench(host, shape.sequence);
   const int64_t rows = shape.batch * shape.heads * shape.sequence;
   AttentionForward there;
@@ -237,21 +237,21 @@ Results computed(const Host& host, const Shape& shape, const Floats& qkv, const 
           values_of<float>(back.dqkv)};
 }
 
-struct Inputs {
+struct AttentionInputs {
   Floats qkv, dout;
-  explicit Inputs(const Shape& shape)
+  explicit AttentionInputs(const HeadsShape& shape)
       : qkv(data(shape.rows() * 3 * shape.width(), 11)), dout(data(shape.rows() * shape.width(), 12)) {}
 };
 
-class AttentionOfEveryShape : public testing::TestWithParam<Shape> {};
+class AttentionOfEveryShape : public testing::TestWithParam<HeadsShape> {};
 
 TEST_P(AttentionOfEveryShape, HasTheBitsOfTheOrderedLoopsOnEveryIsaAndThreadCount) {
-  const Shape shape = GetParam();
-  const Inputs in(shape);
+  const HeadsShape shape = GetParam();
+  const AttentionInputs in(shape);
   const Forward<float> there = forward<float>(shape, in.qkv);
   const Floats back = backward<float>(shape, in.qkv, in.dout);
   for (const Host& host : hosts()) {
-    const Results got = computed(host, shape, in.qkv, in.dout);
+    const AttentionResults got = computed(host, shape, in.qkv, in.dout);
     EXPECT_TRUE(same_bits(got.row_max, there.row_max)) << "row_max on " << text_of(host);
     EXPECT_TRUE(same_bits(got.row_sum, there.row_sum)) << "row_sum on " << text_of(host);
     EXPECT_TRUE(same_bits(got.out, there.out)) << "out on " << text_of(host);
@@ -260,47 +260,47 @@ TEST_P(AttentionOfEveryShape, HasTheBitsOfTheOrderedLoopsOnEveryIsaAndThreadCoun
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionOfEveryShape,
-                         testing::Values(Shape{1, 1, 1, 1}, Shape{2, 5, 3, 3}, Shape{1, 63, 1, 16},
-                                         Shape{1, 64, 2, 8}, Shape{2, 65, 1, 17}, Shape{1, 130, 2, 5},
-                                         Shape{3, 33, 2, 64}, Shape{2, 190, 4, 8}, Shape{1, 512, 1, 4},
-                                         Shape{1, 577, 1, 3}, Shape{1, 1100, 1, 2}),
+                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3}, HeadsShape{1, 63, 1, 16},
+                                         HeadsShape{1, 64, 2, 8}, HeadsShape{2, 65, 1, 17}, HeadsShape{1, 130, 2, 5},
+                                         HeadsShape{3, 33, 2, 64}, HeadsShape{2, 190, 4, 8}, HeadsShape{1, 512, 1, 4},
+                                         HeadsShape{1, 577, 1, 3}, HeadsShape{1, 1100, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
 
-class AttentionWithinBounds : public testing::TestWithParam<Shape> {};
+class AttentionWithinBounds : public testing::TestWithParam<HeadsShape> {};
 
 TEST_P(AttentionWithinBounds, ForwardIsSoftmaxOfScoresTimesValues) {
-  const Shape shape = GetParam();
-  const Inputs in(shape);
-  const Results got = computed(hosts().back(), shape, in.qkv, in.dout);
+  const HeadsShape shape = GetParam();
+  const AttentionInputs in(shape);
+  const AttentionResults got = computed(hosts().back(), shape, in.qkv, in.dout);
   const Forward<Bounded> bound = forward<Bounded>(shape, bounded_list(in.qkv));
-  EXPECT_TRUE(within_bounds(got.out, exact_forward(shape, widened_to_fp64(in.qkv)), bound.out));
+  EXPECT_TRUE(within_bounds(got.out, exact_attention(shape, widened_to_fp64(in.qkv)), bound.out));
 }
 
 TEST_P(AttentionWithinBounds, BackwardIsTheSlopeOfForward) {
-  const Shape shape = GetParam();
-  const Inputs in(shape);
-  const Results got = computed(hosts().back(), shape, in.qkv, in.dout);
+  const HeadsShape shape = GetParam();
+  const AttentionInputs in(shape);
+  const AttentionResults got = computed(hosts().back(), shape, in.qkv, in.dout);
   const std::vector<double> dout = widened_to_fp64(in.dout);
   const Slopes slope = slopes(widened_to_fp64(in.qkv), [&](const std::vector<double>& qkv) {
-    return inner_product(exact_forward(shape, qkv), dout);
+    return inner_product(exact_attention(shape, qkv), dout);
   });
   const naive::List<Bounded> bound = backward<Bounded>(shape, bounded_list(in.qkv), bounded_list(in.dout));
   EXPECT_TRUE(within_bounds(got.dqkv, slope.value, bound, slope.error));
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionWithinBounds,
-                         testing::Values(Shape{1, 1, 1, 1}, Shape{2, 5, 3, 3}, Shape{1, 13, 2, 4},
-                                         Shape{1, 67, 1, 2}),
+                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3}, HeadsShape{1, 13, 2, 4},
+                                         HeadsShape{1, 67, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
 
 TEST(Attention, StoresAMaximumOfZeroWithoutItsSign) {
-  const Shape shape{1, 9, 1, 1};
+  const HeadsShape shape{1, 9, 1, 1};
   // Every product underflows to -0.
   Floats qkv;
   for (int64_t i = 0; i < shape.sequence; ++i) qkv.insert(qkv.end(), {-0x1p-100F, 0x1p-100F, 1.0F});
   const Floats dout(static_cast<size_t>(shape.sequence), 1.0F);
   for (const Host& host : hosts()) {
-    const Results got = computed(host, shape, qkv, dout);
+    const AttentionResults got = computed(host, shape, qkv, dout);
     EXPECT_TRUE(same_bits(got.row_max, Floats(9, 0.0F))) << text_of(host);
     EXPECT_TRUE(same_bits(got.dqkv, backward<float>(shape, qkv, dout))) << text_of(host);
   }
@@ -309,7 +309,7 @@ TEST(Attention, StoresAMaximumOfZeroWithoutItsSign) {
 // Rows 1 … 7 end in -0 where only what they see is added: tiny negative values, halved or less. A masked term
 // makes it +0, where its value is positive, and it stays -0 where that is negative too.
 TEST(Attention, ExecutesMaskedTermsWhereAZeroKeepsItsSign) {
-  const Shape shape{1, 70, 1, 2};
+  const HeadsShape shape{1, 70, 1, 2};
   Floats qkv(static_cast<size_t>(3 * shape.width() * shape.rows()), 0.0F);
   const Head head{shape, 0, 0};
   for (int64_t j = 0; j < shape.sequence; ++j) {
@@ -321,7 +321,7 @@ TEST(Attention, ExecutesMaskedTermsWhereAZeroKeepsItsSign) {
   EXPECT_FALSE(std::signbit(want[head.in_out(3, 0)]));
   EXPECT_TRUE(std::signbit(want[head.in_out(3, 1)]));
   for (const Host& host : hosts()) {
-    const Results got = computed(host, shape, qkv, dout);
+    const AttentionResults got = computed(host, shape, qkv, dout);
     EXPECT_TRUE(same_bits(got.out, want)) << text_of(host);
     EXPECT_TRUE(same_bits(got.dqkv, backward<float>(shape, qkv, dout))) << text_of(host);
   }

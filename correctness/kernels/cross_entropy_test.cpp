@@ -7,13 +7,13 @@
 namespace zp::kernels {
 namespace {
 
-struct Shape {
+struct LogitsShape {
   int64_t rows, vocabulary;
 };
-const std::vector<Shape> kShapes{{1, 1}, {3, 2}, {2, 31}, {5, 32}, {33, 33}, {4, 65}, {7, 256}, {100, 257}};
+const std::vector<LogitsShape> kLogitsShapes{{1, 1}, {3, 2}, {2, 31}, {5, 32}, {33, 33}, {4, 65}, {7, 256}, {100, 257}};
 
-struct Inputs {
-  explicit Inputs(const Shape& s)
+struct LogitsAndTargets {
+  explicit LogitsAndTargets(const LogitsShape& s)
       : logits(data(s.rows * s.vocabulary, 1)), targets(tokens_below(s.vocabulary, s.rows, 3)) {
     for (size_t i = 0; i < logits.size(); ++i) logits[i] *= i % 5 == 0 ? 30.0F : 3.0F;
     for (int64_t c = 0; c < s.vocabulary; ++c)
@@ -34,7 +34,7 @@ double exact_loss(const std::vector<double>& logits, const Tokens& targets) {
   return loss / static_cast<double>(targets.size());
 }
 
-CrossEntropyForward forward_call(const Inputs& in, const Shape& s, Bench& bench) {
+CrossEntropyForward forward_call(const LogitsAndTargets& in, const LogitsShape& s, Bench& bench) {
   CrossEntropyForward call;
   call.logits = bench.put(in.logits);
   call.targets = bench.put(in.targets);
@@ -48,8 +48,8 @@ CrossEntropyForward forward_call(const Inputs& in, const Shape& s, Bench& bench)
 }
 
 TEST(CrossEntropy, HasTheBitsOfPlainLoopsForEveryHost) {
-  for (const Shape& s : kShapes) {
-    const Inputs in(s);
+  for (const LogitsShape& s : kLogitsShapes) {
+    const LogitsAndTargets in(s);
     const auto want = naive::cross_entropy(in.logits, in.targets);
     const auto want_gradient = naive::cross_entropy_backward(in.logits, in.targets, want);
     for (const Host& host : hosts()) {
@@ -74,8 +74,8 @@ TEST(CrossEntropy, HasTheBitsOfPlainLoopsForEveryHost) {
 }
 
 TEST(CrossEntropy, IsAsNearToTheDefinitionAsItsOrderAllows) {
-  for (const Shape& s : kShapes) {
-    const Inputs in(s);
+  for (const LogitsShape& s : kLogitsShapes) {
+    const LogitsAndTargets in(s);
     const auto exact = widened_to_fp64(in.logits);
     const auto got = naive::cross_entropy(in.logits, in.targets);
     const auto bound = naive::cross_entropy(bounded_list(in.logits), in.targets);
@@ -84,8 +84,8 @@ TEST(CrossEntropy, IsAsNearToTheDefinitionAsItsOrderAllows) {
 }
 
 TEST(CrossEntropyBackward, IsTheSlopeOfTheDefinition) {
-  for (const Shape& s : {Shape{3, 2}, Shape{2, 31}, Shape{4, 65}}) {
-    const Inputs in(s);
+  for (const LogitsShape& s : {LogitsShape{3, 2}, LogitsShape{2, 31}, LogitsShape{4, 65}}) {
+    const LogitsAndTargets in(s);
     const auto got =
         naive::cross_entropy_backward(in.logits, in.targets, naive::cross_entropy(in.logits, in.targets));
     const auto logits = bounded_list(in.logits);
@@ -99,8 +99,8 @@ TEST(CrossEntropyBackward, IsTheSlopeOfTheDefinition) {
 
 TEST(CrossEntropy, RefusesTargetsOutsideTheVocabulary) {
   for (const int32_t bad : {-1, 31}) {
-    const Shape s{2, 31};
-    Inputs in(s);
+    const LogitsShape s{2, 31};
+    LogitsAndTargets in(s);
     in.targets[1] = bad;
     for (const Host& host : hosts()) {
       Bench bench(host);

@@ -6,18 +6,18 @@
 namespace zp::kernels {
 namespace {
 
-struct Shape {
+struct GemmShape {
   int64_t m, n, k;
 };
 
-struct Case {
-  Shape shape;
+struct GemmCase {
+  GemmShape shape;
   Transpose a_stored, b_stored;
   Type b_type;
   Write write;
 };
 
-std::string text_of(const Case& c) {
+std::string text_of(const GemmCase& c) {
   return std::to_string(c.shape.m) + " x " + std::to_string(c.shape.n) + " x " + std::to_string(c.shape.k) +
          (c.a_stored == Transpose::yes ? " T" : " N") + (c.b_stored == Transpose::yes ? "T " : "N ") +
          std::string(name_of(c.b_type)) + (c.write == Write::accumulate ? " accumulate" : "");
@@ -26,7 +26,7 @@ std::string text_of(const Case& c) {
 struct Matrices {
   std::vector<float> a, b, c;
 
-  explicit Matrices(const Case& one)
+  explicit Matrices(const GemmCase& one)
       : a(data(one.shape.m * one.shape.k, 1)),
         b(data(one.shape.k * one.shape.n, 2)),
         c(data(one.shape.m * one.shape.n, 3)) {
@@ -35,15 +35,15 @@ struct Matrices {
   }
 };
 
-float a_at(const Case& c, const Matrices& x, int64_t i, int64_t k) {
+float a_at(const GemmCase& c, const Matrices& x, int64_t i, int64_t k) {
   return x.a[static_cast<size_t>(c.a_stored == Transpose::yes ? k * c.shape.m + i : i * c.shape.k + k)];
 }
-float b_at(const Case& c, const Matrices& x, int64_t k, int64_t j) {
+float b_at(const GemmCase& c, const Matrices& x, int64_t k, int64_t j) {
   return x.b[static_cast<size_t>(c.b_stored == Transpose::yes ? j * c.shape.k + k : k * c.shape.n + j)];
 }
 
 // Chains of 512 fused multiply-adds, each from +0, added in turn.
-std::vector<float> in_order(const Case& c, const Matrices& x) {
+std::vector<float> in_order(const GemmCase& c, const Matrices& x) {
   std::vector<float> result = x.c;
   for (int64_t i = 0; i < c.shape.m; ++i) {
     for (int64_t j = 0; j < c.shape.n; ++j) {
@@ -62,7 +62,7 @@ std::vector<float> in_order(const Case& c, const Matrices& x) {
   return result;
 }
 
-std::vector<float> computed(const Host& host, const Case& c, const Matrices& x) {
+std::vector<float> computed(const Host& host, const GemmCase& c, const Matrices& x) {
   Bench bench(host);
   Gemm call;
   call.a = bench.put(x.a);
@@ -78,8 +78,8 @@ std::vector<float> computed(const Host& host, const Case& c, const Matrices& x) 
   return values_of<float>(call.c);
 }
 
-std::vector<Case> cases_of(const Shape& shape) {
-  std::vector<Case> cases;
+std::vector<GemmCase> cases_of(const GemmShape& shape) {
+  std::vector<GemmCase> cases;
   for (const Transpose a : {Transpose::no, Transpose::yes}) {
     for (const Transpose b : {Transpose::no, Transpose::yes}) {
       for (const Type type : {Type::f32, Type::bf16}) {
@@ -91,10 +91,10 @@ std::vector<Case> cases_of(const Shape& shape) {
   return cases;
 }
 
-class GemmOfEveryShape : public testing::TestWithParam<Shape> {};
+class GemmOfEveryShape : public testing::TestWithParam<GemmShape> {};
 
 TEST_P(GemmOfEveryShape, HasTheBitsOfTheOrderedLoopOnEveryIsaAndThreadCount) {
-  for (const Case& c : cases_of(GetParam())) {
+  for (const GemmCase& c : cases_of(GetParam())) {
     const Matrices x(c);
     const std::vector<float> expected = in_order(c, x);
     for (const Host& host : hosts()) {
@@ -108,7 +108,7 @@ TEST_P(GemmOfEveryShape, HasTheBitsOfTheOrderedLoopOnEveryIsaAndThreadCount) {
 // per fma of a chain and one per chain that is added; products that underflow add up to half the smallest
 // subnormal each.
 TEST_P(GemmOfEveryShape, ErrsWithinTheBoundOfItsOrder) {
-  for (const Case& c : cases_of(GetParam())) {
+  for (const GemmCase& c : cases_of(GetParam())) {
     const Matrices x(c);
     const std::vector<float> got = computed(hosts().back(), c, x);
     const auto [m, n, k] = c.shape;
@@ -132,13 +132,13 @@ TEST_P(GemmOfEveryShape, ErrsWithinTheBoundOfItsOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GemmOfEveryShape,
-                         testing::Values(Shape{0, 5, 3}, Shape{5, 0, 3}, Shape{5, 7, 0}, Shape{1, 1, 1},
-                                         Shape{6, 16, 8}, Shape{6, 16, 512}, Shape{7, 17, 511},
-                                         Shape{13, 33, 513}, Shape{5, 3, 1023}, Shape{12, 32, 1024},
-                                         Shape{7, 15, 1025}, Shape{197, 31, 40}, Shape{3, 1041, 29},
-                                         Shape{64, 48, 96}),
+                         testing::Values(GemmShape{0, 5, 3}, GemmShape{5, 0, 3}, GemmShape{5, 7, 0}, GemmShape{1, 1, 1},
+                                         GemmShape{6, 16, 8}, GemmShape{6, 16, 512}, GemmShape{7, 17, 511},
+                                         GemmShape{13, 33, 513}, GemmShape{5, 3, 1023}, GemmShape{12, 32, 1024},
+                                         GemmShape{7, 15, 1025}, GemmShape{197, 31, 40}, GemmShape{3, 1041, 29},
+                                         GemmShape{64, 48, 96}),
                          [](const auto& info) {
-                           const Shape& s = info.param;
+                           const GemmShape& s = info.param;
                            return "m" + std::to_string(s.m) + "_n" + std::to_string(s.n) + "_k" +
                                   std::to_string(s.k);
                          });

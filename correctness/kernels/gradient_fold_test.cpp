@@ -10,7 +10,7 @@
 namespace zp::kernels {
 namespace {
 
-struct Case {
+struct FoldCase {
   int count;
   int64_t length;
   float divisor;
@@ -18,7 +18,7 @@ struct Case {
   int in_place;  // the input that is also the output, or -1
 };
 
-std::vector<Floats> inputs_of(const Case& c) {
+std::vector<Floats> inputs_of(const FoldCase& c) {
   std::vector<Floats> inputs;
   for (int j = 0; j < c.count; ++j) {
     inputs.push_back(kept_as(c.in, data(c.length, 100 + static_cast<uint64_t>(j))));
@@ -27,7 +27,7 @@ std::vector<Floats> inputs_of(const Case& c) {
   return inputs;
 }
 
-Floats want_of(const Case& c, const std::vector<Floats>& inputs) {
+Floats want_of(const FoldCase& c, const std::vector<Floats>& inputs) {
   Floats want;
   for (size_t i = 0; i < static_cast<size_t>(c.length); ++i) {
     Floats parts;
@@ -37,7 +37,7 @@ Floats want_of(const Case& c, const std::vector<Floats>& inputs) {
   return want;
 }
 
-void expect_fold(const Case& c) {
+void expect_fold(const FoldCase& c) {
   const auto inputs = inputs_of(c);
   const Floats want = want_of(c, inputs);
   for (const Host& host : hosts()) {

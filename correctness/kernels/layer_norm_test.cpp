@@ -7,13 +7,13 @@
 namespace zp::kernels {
 namespace {
 
-struct Case {
+struct NormCase {
   Type type;
   int64_t rows, width;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<NormCase> norm_cases() {
+  std::vector<NormCase> all;
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const int64_t width : {1, 7, 8, 31, 32, 33, 65, 127, 384}) all.push_back({type, 5, width});
     for (const int64_t rows : {1, 2, 61}) all.push_back({type, rows, 37});
@@ -21,8 +21,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-struct Inputs {
-  explicit Inputs(const Case& c)
+struct NormInputs {
+  explicit NormInputs(const NormCase& c)
       : x(data(c.rows * c.width, 1)),
         gain(kept_as(c.type, data(c.width, 3))),
         bias(kept_as(c.type, data(c.width, 5))),
@@ -34,7 +34,7 @@ struct Inputs {
 };
 
 // y of fp64, straight from the definition.
-std::vector<double> exact_forward(const std::vector<double>& x, const std::vector<double>& gain,
+std::vector<double> exact_norm(const std::vector<double>& x, const std::vector<double>& gain,
                                   const std::vector<double>& bias) {
   const size_t width = gain.size();
   std::vector<double> y(x.size());
@@ -50,8 +50,8 @@ std::vector<double> exact_forward(const std::vector<double>& x, const std::vecto
 }
 
 TEST(LayerNorm, HasTheBitsOfPlainLoopsForEveryHost) {
-  for (const Case& c : cases()) {
-    const Inputs in(c);
+  for (const NormCase& c : norm_cases()) {
+    const NormInputs in(c);
     const auto want = naive::layer_norm(in.x, in.gain, in.bias, c.rows);
     for (const Host& host : hosts()) {
       Bench bench(host);
@@ -73,8 +73,8 @@ TEST(LayerNorm, HasTheBitsOfPlainLoopsForEveryHost) {
 }
 
 TEST(LayerNormBackward, HasTheBitsOfPlainLoopsForEveryHost) {
-  for (const Case& c : cases()) {
-    const Inputs in(c);
+  for (const NormCase& c : norm_cases()) {
+    const NormInputs in(c);
     const auto forward = naive::layer_norm(in.x, in.gain, in.bias, c.rows);
     const auto want = naive::layer_norm_backward(in.x, in.gain, forward, in.dy);
     Floats added = in.dx;
@@ -117,20 +117,20 @@ TEST(LayerNormBackward, HasTheBitsOfPlainLoopsForEveryHost) {
 }
 
 TEST(LayerNorm, IsAsNearToTheDefinitionAsItsOrderAllows) {
-  for (const Case& c : cases()) {
-    const Inputs in(c);
+  for (const NormCase& c : norm_cases()) {
+    const NormInputs in(c);
     const auto got = naive::layer_norm(in.x, in.gain, in.bias, c.rows).y;
     const auto bound =
         naive::layer_norm(bounded_list(in.x), bounded_list(in.gain), bounded_list(in.bias), c.rows).y;
     EXPECT_TRUE(within_bounds(
-        got, exact_forward(widened_to_fp64(in.x), widened_to_fp64(in.gain), widened_to_fp64(in.bias)),
+        got, exact_norm(widened_to_fp64(in.x), widened_to_fp64(in.gain), widened_to_fp64(in.bias)),
         bound));
   }
 }
 
 TEST(LayerNormBackward, IsTheSlopeOfTheDefinition) {
-  for (const Case& c : {Case{Type::f32, 3, 33}, Case{Type::f32, 5, 7}, Case{Type::bf16, 2, 65}}) {
-    const Inputs in(c);
+  for (const NormCase& c : {NormCase{Type::f32, 3, 33}, NormCase{Type::f32, 5, 7}, NormCase{Type::bf16, 2, 65}}) {
+    const NormInputs in(c);
     const auto forward = naive::layer_norm(in.x, in.gain, in.bias, c.rows);
     const auto got = naive::layer_norm_backward(in.x, in.gain, forward, in.dy);
     const auto exact_forward_of =
@@ -140,9 +140,9 @@ TEST(LayerNormBackward, IsTheSlopeOfTheDefinition) {
     const auto x = widened_to_fp64(in.x), gain = widened_to_fp64(in.gain), bias = widened_to_fp64(in.bias),
                dy = widened_to_fp64(in.dy);
     const auto loss = [&](const std::vector<double>& y) { return inner_product(y, dy); };
-    const Slopes dx = slopes(x, [&](const auto& moved) { return loss(exact_forward(moved, gain, bias)); });
-    const Slopes dgain = slopes(gain, [&](const auto& moved) { return loss(exact_forward(x, moved, bias)); });
-    const Slopes dbias = slopes(bias, [&](const auto& moved) { return loss(exact_forward(x, gain, moved)); });
+    const Slopes dx = slopes(x, [&](const auto& moved) { return loss(exact_norm(moved, gain, bias)); });
+    const Slopes dgain = slopes(gain, [&](const auto& moved) { return loss(exact_norm(x, moved, bias)); });
+    const Slopes dbias = slopes(bias, [&](const auto& moved) { return loss(exact_norm(x, gain, moved)); });
     EXPECT_TRUE(within_bounds(got.dx, dx.value, bound.dx, dx.error));
     EXPECT_TRUE(within_bounds(got.dgain, dgain.value, bound.dgain, dgain.error));
     EXPECT_TRUE(within_bounds(got.dbias, dbias.value, bound.dbias, dbias.error));

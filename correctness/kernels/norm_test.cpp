@@ -14,7 +14,7 @@
 namespace zp {
 namespace {
 
-constexpr double kUnit = 0x1p-100;
+constexpr double kSumUnit = 0x1p-100;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A natural number as binary digits, least significant first: slow, and nothing to get wrong.
@@ -24,7 +24,7 @@ class Digits {
   // x is a whole number of units.
   explicit Digits(double x) {
     int exponent = 0;
-    auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(x / kUnit, &exponent), 53));
+    auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(x / kSumUnit, &exponent), 53));
     exponent -= 53;
     for (; mantissa != 0 && exponent < 0; ++exponent) mantissa /= 2;
     for (size_t i = 0; mantissa != 0; ++i, mantissa /= 2) {
@@ -56,7 +56,7 @@ class Digits {
 };
 
 // To nearest, ties to even: below 2⁵² units the default rounding of nearbyint, above it is whole already.
-double rounded_to_units(double x) { return std::nearbyint(x / kUnit) * kUnit; }
+double rounded_to_units(double x) { return std::nearbyint(x / kSumUnit) * kSumUnit; }
 
 // Sums of squares of every magnitude that may occur, some of them below the unit.
 double term(uint64_t key, uint64_t i) {
@@ -102,8 +102,8 @@ TEST(ExactSum, CarriesThroughEveryLimb) {
   }
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(ones.limbs()[i], want.limb(32 * i));
   ExactSum by_block = ones, by_limbs = ones, unit;
-  unit.add(kUnit);
-  by_block.add(kUnit);
+  unit.add(kSumUnit);
+  by_block.add(kSumUnit);
   by_limbs.add_limbs(unit.limbs());
   EXPECT_EQ(by_block.limbs(), (std::array<int64_t, 6>{0, 0, 0, 0, 0, int64_t{1} << 29}));
   EXPECT_EQ(by_limbs, by_block);
@@ -144,14 +144,14 @@ TEST(ExactSum, IsTheSameInAnyPartitionIntoSlices) {
 TEST(ExactSum, RoundsABlockToTheNearestUnitTiesToEven) {
   const std::vector<std::pair<double, int64_t>> cases{
       {0.0, 0},
-      {0.25 * kUnit, 0},
-      {0.5 * kUnit, 0},
-      {1.5 * kUnit, 2},
-      {2.5 * kUnit, 2},
-      {3.5 * kUnit, 4},
-      {kUnit, 1},
-      {1.25 * kUnit, 1},
-      {1.75 * kUnit, 2},
+      {0.25 * kSumUnit, 0},
+      {0.5 * kSumUnit, 0},
+      {1.5 * kSumUnit, 2},
+      {2.5 * kSumUnit, 2},
+      {3.5 * kSumUnit, 4},
+      {kSumUnit, 1},
+      {1.25 * kSumUnit, 1},
+      {1.75 * kSumUnit, 2},
       {1e-300, 0},
       {5e-324, 0},
       {0x1.0000000000001p-101, 1},
@@ -163,7 +163,7 @@ TEST(ExactSum, RoundsABlockToTheNearestUnitTiesToEven) {
   for (const auto& [block, units] : cases) {
     ExactSum sum;
     sum.add(block);
-    EXPECT_EQ(sum.limbs()[0], units) << block / kUnit;
+    EXPECT_EQ(sum.limbs()[0], units) << block / kSumUnit;
     for (size_t i = 1; i < 6; ++i) EXPECT_EQ(sum.limbs()[i], 0);
   }
 }
@@ -176,7 +176,7 @@ TEST(ExactSum, ValueIsTheNearestDouble) {
     // Half an ulp below the largest term, so that ties and near ties occur.
     const double largest = *std::max_element(terms.begin(), terms.end());
     const double half_ulp = (std::nextafter(largest, kInfinity) - largest) / 2;
-    if (key % 3 != 0 && half_ulp >= kUnit) terms.push_back(half_ulp);
+    if (key % 3 != 0 && half_ulp >= kSumUnit) terms.push_back(half_ulp);
     if (key % 3 == 2 && key % 2 == 0) terms = {largest, half_ulp};
     const double value = sum_of(terms, 0, terms.size()).value();
     Digits twice = digits_of(terms);
@@ -212,10 +212,10 @@ TEST(ExactSum, ValueRoundsTiesToEvenAndOverAPowerOfTwo) {
   };
   EXPECT_EQ(value_of({}), 0.0);
   EXPECT_EQ(value_of({1.0, 0x1p-53}), 1.0);
-  EXPECT_EQ(value_of({1.0, 0x1p-53, kUnit}), 1.0 + 0x1p-52);
+  EXPECT_EQ(value_of({1.0, 0x1p-53, kSumUnit}), 1.0 + 0x1p-52);
   EXPECT_EQ(value_of({1.0 + 0x1p-52, 0x1p-53}), 1.0 + 0x1p-51);
   EXPECT_EQ(value_of({2.0 - 0x1p-52, 0x1p-53}), 2.0);
-  EXPECT_EQ(value_of({kUnit}), kUnit);
+  EXPECT_EQ(value_of({kSumUnit}), kSumUnit);
   EXPECT_EQ(value_of({0x1.fffffffffffffp89}), 0x1.fffffffffffffp89);
 }
 

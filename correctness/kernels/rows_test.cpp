@@ -6,10 +6,10 @@
 namespace zp::kernels {
 namespace {
 
-struct Shape {
+struct RowsShape {
   int64_t rows, columns;
 };
-const std::vector<Shape> kShapes{{1, 1},  {3, 7},   {5, 8},   {4, 31},   {7, 32},
+const std::vector<RowsShape> kRowsShapes{{1, 1},  {3, 7},   {5, 8},   {4, 31},   {7, 32},
                                  {2, 33}, {61, 65}, {3, 257}, {130, 384}};
 constexpr Type kTypes[] = {Type::f32, Type::bf16};
 
@@ -21,7 +21,7 @@ std::vector<T> column_sums(const std::vector<T>& dy, size_t columns) {
 }
 
 TEST(AddBias, HasTheBitsOfAPlainLoopForEveryHostAlsoInPlace) {
-  for (const auto& [rows, columns] : kShapes) {
+  for (const auto& [rows, columns] : kRowsShapes) {
     for (const Type type : kTypes) {
       const Floats x = data(rows * columns, 1), bias = kept_as(type, data(columns, 3));
       Floats want = x;
@@ -44,7 +44,7 @@ TEST(AddBias, HasTheBitsOfAPlainLoopForEveryHostAlsoInPlace) {
 }
 
 TEST(BiasBackward, AddsRowsInOrderForEveryHost) {
-  for (const auto& [rows, columns] : kShapes) {
+  for (const auto& [rows, columns] : kRowsShapes) {
     const Floats dy = data(rows * columns, 11);
     const Floats want = column_sums(dy, static_cast<size_t>(columns));
     for (const Host& host : hosts()) {

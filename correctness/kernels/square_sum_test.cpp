@@ -27,11 +27,11 @@ ExactSum plain_sum(const Floats& x) {
   return sum;
 }
 
-const std::vector<int64_t> kLengths{0, 1, 31, 63, 64, 65, 127, 511, 512, 513, 1009, 3 * 16384 + 77};
+const std::vector<int64_t> kSquaresLengths{0, 1, 31, 63, 64, 65, 127, 511, 512, 513, 1009, 3 * 16384 + 77};
 
 TEST(SquareSum, IsThatOfAPlainLoopForEveryHost) {
   for (const Type type : {Type::f32, Type::bf16}) {
-    for (const int64_t n : kLengths) {
+    for (const int64_t n : kSquaresLengths) {
       const Floats x = kept_as(type, data(n, 3));
       for (const Host& host : hosts()) {
         EXPECT_EQ(sum_on(host, type, x), plain_sum(x)) << text_of(host) << " length " << n;
@@ -79,7 +79,7 @@ TEST(SquareSum, IsTheSameInSlicesCutBetweenBlocks) {
 // Squares are exact, so a block of 64 rounds 63 times in fp64 (some 64·2⁻⁵³), then once to 2⁻¹⁰⁰; the value
 // once more.
 TEST(SquareSum, IsNearTheSumInExtendedPrecision) {
-  for (const int64_t n : kLengths) {
+  for (const int64_t n : kSquaresLengths) {
     const Floats x = data(n, 11);
     long double exact = 0.0L;
     for (const float a : x) exact += static_cast<long double>(a) * static_cast<long double>(a);

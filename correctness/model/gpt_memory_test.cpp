@@ -16,7 +16,7 @@ MicroBatch tokens_for(const ModelConfig& config, const BatchShape& shape, uint64
   return corpus.micro_batch(seed, 0, 0, shape.batch, shape.sequence);
 }
 
-const BatchShape kShape{.batch = 2, .sequence = 29};
+const BatchShape kLongShape{.batch = 2, .sequence = 29};
 
 ModelConfig tiny(bool tied, int64_t unit_blocks = 1) {
   ModelConfig config = model_preset("tiny");
@@ -29,8 +29,8 @@ TEST(Gpt, LeavesPaddingAndNeighboursAlone) {
   for (const Recipe& recipe : kRecipes) {
     for (const int world : {1, 3, 8}) {
       const ModelConfig config = tiny(world == 3, world == 8 ? 2 : 1);
-      ModelRun run(config, kShape, recipe, lively, Fill::nan, world);
-      const Outcome outcome = run.run(0, 0, tokens_for(config, kShape, 1));
+      ModelRun run(config, kLongShape, recipe, lively, Fill::nan, world);
+      const Outcome outcome = run.run(0, 0, tokens_for(config, kLongShape, 1));
       EXPECT_FALSE(std::isnan(outcome.loss));
       for (size_t unit = 0; unit < outcome.grads.size(); ++unit) {
         EXPECT_TRUE(run.grads()[unit].untouched_around()) << recipe.name << ", unit " << unit;
@@ -44,10 +44,10 @@ TEST(Gpt, LeavesPaddingAndNeighboursAlone) {
 TEST(Gpt, ReadsNothingThatWasNotWritten) {
   for (const bool tied : {false, true}) {
     const ModelConfig config = tiny(tied);
-    const MicroBatch tokens = tokens_for(config, kShape, 2);
+    const MicroBatch tokens = tokens_for(config, kLongShape, 2);
     for (const Recipe& recipe : kRecipes) {
-      ModelRun zero(config, kShape, recipe, lively, Fill::zero);
-      ModelRun nan(config, kShape, recipe, lively, Fill::nan);
+      ModelRun zero(config, kLongShape, recipe, lively, Fill::zero);
+      ModelRun nan(config, kLongShape, recipe, lively, Fill::nan);
       EXPECT_EQ(zero.run(0, 0, tokens), nan.run(0, 0, tokens)) << recipe.name;
     }
   }
@@ -56,7 +56,7 @@ TEST(Gpt, ReadsNothingThatWasNotWritten) {
 // A table that head and embeddings share has the sum of two tables' gradients, exactly so where no token
 // occurs twice; blocks are what they are, however many form a unit.
 TEST(Gpt, TiedIsTheSumOfItsTwoTables) {
-  MicroBatch tokens = tokens_for(tiny(false), kShape, 5);
+  MicroBatch tokens = tokens_for(tiny(false), kLongShape, 5);
   for (size_t i = 0; i < tokens.inputs.size(); ++i)
     tokens.inputs[i] = static_cast<int32_t>((7 * i + 3) % 256);
   // Both tables of the untied model hold the tied one's values.
@@ -65,8 +65,8 @@ TEST(Gpt, TiedIsTheSumOfItsTwoTables) {
     if (tensor.name == "head.weight") same.name = "embeddings.token.weight";
     return lively(same, element);
   };
-  ModelRun apart(tiny(false), kShape, kFp32Grads, one_table);
-  ModelRun tied(tiny(true, 3), kShape, kFp32Grads, one_table);
+  ModelRun apart(tiny(false), kLongShape, kFp32Grads, one_table);
+  ModelRun tied(tiny(true, 3), kLongShape, kFp32Grads, one_table);
   const Outcome two = apart.run(0, 0, tokens), one = tied.run(0, 0, tokens);
   EXPECT_EQ(one.loss, two.loss);
   ASSERT_EQ(one.grads.size(), 3U);
@@ -86,8 +86,8 @@ TEST(Gpt, TiedIsTheSumOfItsTwoTables) {
 
 TEST(Gpt, ForgetsTheMicroBatchBefore) {
   const ModelConfig config = model_preset("tiny");
-  const MicroBatch first = tokens_for(config, kShape, 3), second = tokens_for(config, kShape, 4);
-  ModelRun run(config, kShape, kFp32Grads, lively);
+  const MicroBatch first = tokens_for(config, kLongShape, 3), second = tokens_for(config, kLongShape, 4);
+  ModelRun run(config, kLongShape, kFp32Grads, lively);
   const Outcome alone = run.run(0, 0, first);
   const Outcome other = run.run(0, 1, second);
   EXPECT_NE(alone.loss, other.loss);
@@ -96,11 +96,11 @@ TEST(Gpt, ForgetsTheMicroBatchBefore) {
 
 TEST(Gpt, ComputesTheSameWhateverTheWorld) {
   const ModelConfig config = model_preset("tiny");
-  const MicroBatch tokens = tokens_for(config, kShape, 3);
-  ModelRun alone(config, kShape, kFp32Grads, lively, Fill::zero, 1);
+  const MicroBatch tokens = tokens_for(config, kLongShape, 3);
+  ModelRun alone(config, kLongShape, kFp32Grads, lively, Fill::zero, 1);
   const Outcome expected = alone.run(0, 0, tokens);
   for (const int world : {2, 3, 4, 5, 6, 7, 8}) {
-    ModelRun run(config, kShape, kFp32Grads, lively, Fill::zero, world);
+    ModelRun run(config, kLongShape, kFp32Grads, lively, Fill::zero, world);
     EXPECT_EQ(run.run(0, 0, tokens), expected) << world;
   }
 }
@@ -108,8 +108,8 @@ TEST(Gpt, ComputesTheSameWhateverTheWorld) {
 TEST(Gpt, RefusesTokensThatItDoesNotKnow) {
   ModelConfig config = model_preset("tiny");
   config.vocabulary = 100;
-  ModelRun run(config, kShape, kFp32Grads, lively);
-  MicroBatch tokens = tokens_for(config, kShape, 3);
+  ModelRun run(config, kLongShape, kFp32Grads, lively);
+  MicroBatch tokens = tokens_for(config, kLongShape, 3);
   for (const int32_t wrong : {-1, 100}) {
     tokens.targets.back() = wrong;
     try {

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <sstream>
+#include <string>
 
 #include "harness/report/bench.hpp"
 
 namespace zp {
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline StageResult sample_stage(const std::string& name) {
   StageResult stage;

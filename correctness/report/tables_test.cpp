@@ -22,8 +22,6 @@ size_t widest(const std::string& text) {
   return most;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(VerdictTable, ShowsTheNumbersOfAProvedStageBesideItsVerdicts) {
   const std::string text = verdict_table(sample_run());
   const std::string row = line_starting(text, "zero1-allreduce");

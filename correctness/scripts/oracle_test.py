@@ -88,8 +88,10 @@ class OfRuns(unittest.TestCase):
 
     def test_every_recipe_optimizer_clipping_and_table_agrees(self):
         stages = itertools.cycle(STAGES)
-        cases = itertools.product(RECIPES, OPTIMIZERS, ("0", "0.5"), ((), ("--tied",)))
-        for number, (recipe, optimizer, clip, tied) in enumerate(cases):
+        # Half of all, in which every two choices meet.
+        cases = itertools.product(enumerate(RECIPES), enumerate(OPTIMIZERS), enumerate(("0", "0.5")))
+        for number, ((i, recipe), (j, optimizer), (k, clip)) in enumerate(cases):
+            tied = ("--tied",) if (i + j + k) % 2 else ()
             options = ("--recipe", recipe, "--optimizer", optimizer, "--clip", clip, *tied)
             with self.subTest(options=options):
                 folder = self.proved(f"{number}", *options, *LIVELY, "--stages", next(stages))
@@ -99,13 +101,15 @@ class OfRuns(unittest.TestCase):
 
     def test_every_stage_agrees_on_tiny_by_the_numbers_that_it_holds(self):
         stages = itertools.cycle(STAGES)
-        for number, (recipe, tied, clip) in enumerate(itertools.product(RECIPES, ((), ("--tied",)), ("0", "0.3"))):
+        for number, (recipe, (tied, clip)) in enumerate(
+            itertools.product(RECIPES, (((), "0"), (("--tied",), "0.3")))
+        ):
             with self.subTest(recipe=recipe, tied=tied, clip=clip):
                 options = ("--recipe", recipe, *tied, "--clip", clip, "--micro-batches", "4", "--stages", next(stages))
                 folder = self.proved(f"{number}", *options, model="tiny", ranks=4, steps=1)
                 finest = oracle.check(folder).finest["gelu_cubic"]
                 self.assertLess(finest, 0.05 if recipe == "bf16" else 0.02)
-                if not tied and clip == "0":
+                if not tied:
                     slipped = dataclasses.replace(Formulas(), gelu_cubic=Formulas().gelu_cubic * (1 + 2 * finest))
                     # No element shows it.
                     self.assertRegex(self.disagreement(folder, slipped), "step 0, gelu_cubic of all gradients")

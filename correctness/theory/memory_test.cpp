@@ -133,15 +133,15 @@ Simulated simulate(const Stage& stage, const Layout& layout, const Training& tra
   return result;
 }
 
-class EveryStage : public testing::TestWithParam<Stage> {};
+class StageMemory : public testing::TestWithParam<Stage> {};
 
-INSTANTIATE_TEST_SUITE_P(Memory, EveryStage, testing::ValuesIn(kStages), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Memory, StageMemory, testing::ValuesIn(kStages), [](const auto& info) {
   std::string name(info.param.name);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
 
-TEST_P(EveryStage, HoldsWhatAStepAcquiresAndDoesNotDrop) {
+TEST_P(StageMemory, HoldsWhatAStepAcquiresAndDoesNotDrop) {
   const HeldLines constant{
       {Category::activations, {1000}}, {Category::workspace, {77}}, {Category::data, {8}}};
   // Units in rising, falling and mixed order of size, so that peaks lie at either end and in between.
@@ -173,7 +173,7 @@ TEST_P(EveryStage, HoldsWhatAStepAcquiresAndDoesNotDrop) {
   }
 }
 
-TEST_P(EveryStage, HoldsPiecesForOnePartnerInHalving) {
+TEST_P(StageMemory, HoldsPiecesForOnePartnerInHalving) {
   const Layout layout(odd_units(), 8);
   const HeldPoints points = held_per_step(GetParam(), layout, training_of(8, 1), Algorithm::halving, {});
   EXPECT_EQ(points.at(Point::after_init).at(Category::transport), Bytes{2 * 262144});
@@ -182,7 +182,7 @@ TEST_P(EveryStage, HoldsPiecesForOnePartnerInHalving) {
   EXPECT_FALSE(without.at(Point::after_init).contains(Category::transport));
 }
 
-TEST_P(EveryStage, NeverHoldsMoreOfACategoryThanItsLargest) {
+TEST_P(StageMemory, NeverHoldsMoreOfACategoryThanItsLargest) {
   const Layout layout({unit_of("a", {{5000}}), unit_of("b", {{9000}}), unit_of("c", {{200}})}, 4);
   const HeldLines largest =
       largest_by_category(GetParam(), layout, training_of(4, 2), Algorithm::halving, {});

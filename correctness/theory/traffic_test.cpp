@@ -110,15 +110,15 @@ class Sends {
   std::vector<SentLines> lines_;
 };
 
-class EveryStage : public testing::TestWithParam<Stage> {};
+class StageTraffic : public testing::TestWithParam<Stage> {};
 
-INSTANTIATE_TEST_SUITE_P(Traffic, EveryStage, testing::ValuesIn(kStages), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Traffic, StageTraffic, testing::ValuesIn(kStages), [](const auto& info) {
   std::string name(info.param.name);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
 
-TEST_P(EveryStage, SendsWhatItsCollectivesTakeMessageByMessage) {
+TEST_P(StageTraffic, SendsWhatItsCollectivesTakeMessageByMessage) {
   for (const std::vector<UnitSpec>& units : {odd_units(), long_units()}) {
     for (const Case& c : cases()) {
       const Layout layout(units, turned(c.world));
@@ -136,7 +136,7 @@ TEST_P(EveryStage, SendsWhatItsCollectivesTakeMessageByMessage) {
   }
 }
 
-TEST_P(EveryStage, AsksForWhatItsCollectivesAddUpTo) {
+TEST_P(StageTraffic, AsksForWhatItsCollectivesAddUpTo) {
   for (const Case& c : cases()) {
     const Layout layout(odd_units(), turned(c.world));
     for (const Training& training : trainings_of(c.world, c.micro_steps)) {
@@ -153,7 +153,7 @@ TEST_P(EveryStage, AsksForWhatItsCollectivesAddUpTo) {
 }
 
 // (N-1)/N·S per pass, whatever the algorithm; loss 4A(N-1) and norm 48(N-1) bytes.
-TEST_P(EveryStage, SendsThePassesOfTheLedgerFromEveryRank) {
+TEST_P(StageTraffic, SendsThePassesOfTheLedgerFromEveryRank) {
   for (const Case& c : cases()) {
     const Layout layout(odd_units(), turned(c.world));
     for (const Training& training : trainings_of(c.world, c.micro_steps)) {
@@ -174,13 +174,13 @@ TEST_P(EveryStage, SendsThePassesOfTheLedgerFromEveryRank) {
   }
 }
 
-TEST_P(EveryStage, SendsNothingAlone) {
+TEST_P(StageTraffic, SendsNothingAlone) {
   const Layout layout(odd_units(), 1);
   EXPECT_TRUE(sent_per_step(GetParam(), layout, training_of(1, 3), Algorithm::direct, 0).empty());
   EXPECT_FALSE(asked_per_step(GetParam(), layout, training_of(1, 3)).empty());
 }
 
-TEST_P(EveryStage, RefusesABatchingOfAnotherWorld) {
+TEST_P(StageTraffic, RefusesABatchingOfAnotherWorld) {
   const Layout layout(odd_units(), 2);
   EXPECT_THROW(sent_per_step(GetParam(), layout, training_of(3, 1), Algorithm::direct, 0), Error);
 }

@@ -191,15 +191,15 @@ void call_sums_and_update(Calls& calls, const Stage& stage, const Layout& layout
   }
 }
 
-class EveryStage : public testing::TestWithParam<Stage> {};
+class StageWork : public testing::TestWithParam<Stage> {};
 
-INSTANTIATE_TEST_SUITE_P(Work, EveryStage, testing::ValuesIn(kStages), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Work, StageWork, testing::ValuesIn(kStages), [](const auto& info) {
   std::string name(info.param.name);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
 
-TEST_P(EveryStage, DoesTheSumOfItsCalls) {
+TEST_P(StageWork, DoesTheSumOfItsCalls) {
   for (const auto& units : {odd_units(), long_units()}) {
     for (int world = 1; world <= 8; ++world) {
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
@@ -231,7 +231,7 @@ TEST_P(EveryStage, DoesTheSumOfItsCalls) {
 
 // Optimizer elements Ψ (ddp) or together Ψ (the others); norm together Ψ; additions (N-1)/N of the
 // padded elements per reduce-scatter.
-TEST_P(EveryStage, SharesTheOptimizerButNotTheModel) {
+TEST_P(StageWork, SharesTheOptimizerButNotTheModel) {
   const int world = 5;
   const Layout layout(odd_units(), turned(world));
   const Training training = training_of(world, 1);

@@ -20,6 +20,9 @@ inline HashKind exact_kind(const Recipe& recipe) {
   return has_master(recipe) ? HashKind::master : HashKind::param;
 }
 
+// As gradients of this type are stored.
+inline float stored(float x, Type type) { return type == Type::bf16 ? widen(round_to_bf16(x)) : x; }
+
 inline const Corpus& corpus() {
   static const Corpus text = Corpus::synthetic(5, 4000, kVocabulary);
   return text;

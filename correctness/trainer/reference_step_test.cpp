@@ -61,8 +61,6 @@ StartGradients gradients_at_start(const ReferenceConfig& config, int step) {
   return all;
 }
 
-float stored(float x, Type type) { return type == Type::bf16 ? widen(round_to_bf16(x)) : x; }
-
 // Three micro-batches on one device: [[0+2]+1]/3 with every bracket stored.
 TEST(ReferenceStep, AveragesItsMicroBatchesByTheFoldAndStoresWhatTheRecipeStores) {
   for (const Recipe& recipe : kRecipes) {

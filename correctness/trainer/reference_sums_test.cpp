@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "correctness/trainer/reference_lab.hpp"
 #include "harness/base/random.hpp"
 #include "harness/layout/fold.hpp"
 #include "harness/trainer/reference_fixed.hpp"
@@ -13,6 +14,8 @@
 
 namespace zp {
 namespace {
+
+using lab::stored;
 
 constexpr int kMicroBatches = 24;
 
@@ -244,8 +247,6 @@ TEST(ReferenceSums, RefuseWhatNoLayoutCanDo) {
 }
 
 // ---- On numbers.
-
-float stored(float x, Type type) { return type == Type::bf16 ? widen(round_to_bf16(x)) : x; }
 
 float value_of(const Sum& sum, const std::vector<float>& gradients, Type type) {
   if (sum.is_leaf()) return gradients[static_cast<size_t>(sum.micro_batch)];

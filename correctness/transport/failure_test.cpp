@@ -67,7 +67,7 @@ class Failures : public testing::TestWithParam<RowAndWorld> {
   }
 };
 
-const Label kLabel{Purpose::reduce_grads, 3, "block.3"};
+const Label kBlockLabel{Purpose::reduce_grads, 3, "block.3"};
 
 Handle start_sum(TestRig& rig, Buffer& whole, const Label& label, int64_t slice) {
   const Cuts cuts = Cuts::equal(rig.transport->world(), {slice});
@@ -100,7 +100,7 @@ TEST_P(Failures, AMissingRankIsATimeoutOnEveryRankThatNamesTheCollective) {
     if (endpoint.link->rank() == missing) {
       endpoint.control->barrier();
     } else {
-      start_sum(rig, whole, kLabel, 70000).wait();
+      start_sum(rig, whole, kBlockLabel, 70000).wait();
     }
   });
   EXPECT_FALSE(endings.by_rank.empty());
@@ -163,7 +163,7 @@ TEST_P(Failures, AnErrorThatUnwindsPastBuffersInFlightIsPromptAndLeavesNothingBe
       Buffer gathered, summed;
       if (endpoint.link->rank() == 0) {
         start_gather(rig, gathered, kLongSlice);
-        start_sum(rig, summed, kLabel, kLongSlice);
+        start_sum(rig, summed, kBlockLabel, kLongSlice);
         fail(Exit::work, "boom");
       }
       if (others == Others::wait_elsewhere) endpoint.control->barrier();
@@ -171,7 +171,7 @@ TEST_P(Failures, AnErrorThatUnwindsPastBuffersInFlightIsPromptAndLeavesNothingBe
       Handle handle = start_gather(rig, gathered, kLongSlice);
       if (others == Others::compute) std::this_thread::sleep_for(300ms);
       handle.wait();
-      start_sum(rig, summed, kLabel, kLongSlice).wait();
+      start_sum(rig, summed, kBlockLabel, kLongSlice).wait();
     });
     EXPECT_EQ(endings.run.code, Exit::work);
     EXPECT_LT(endings.time_s, kPrompt);
@@ -204,7 +204,7 @@ TEST_P(Failures, AFailedAdditionFailsTheRun) {
     const auto transport = make_collectives(*endpoint.link, *device, table, direct(kLong));
     Buffer whole = device->acquire(Category::grads, Type::f32, {world() * 5});
     const Cuts cuts = Cuts::equal(world(), {5});
-    transport->all_reduce({whole.all(), cuts, 1.0F, kLabel}).wait();
+    transport->all_reduce({whole.all(), cuts, 1.0F, kBlockLabel}).wait();
     endpoint.control->barrier();
   });
   EXPECT_EQ(endings.run.code, Exit::cuda);
@@ -307,7 +307,7 @@ TEST_P(Failures, ABufferInFlightKnowsThatItsTransportHasEnded) {
     if (endpoint.link->rank() != 0) return;
     Buffer whole = device->acquire(Category::params, Type::f32, {world() * kLongSlice});
     const Cuts cuts = Cuts::equal(world(), {kLongSlice});
-    Handle handle = transport->all_gather({whole.part(cuts.of(0)), whole.all(), cuts, kLabel});
+    Handle handle = transport->all_gather({whole.part(cuts.of(0)), whole.all(), cuts, kBlockLabel});
     transport.reset();
     EXPECT_THROW(whole.all().read<float>(), Error);
     EXPECT_THROW(handle.wait(), Error);

@@ -11,7 +11,7 @@ namespace zp {
 
 namespace {
 
-constexpr size_t kHashDigits = 16;  // shown in the table where there is room
+constexpr size_t kMostHashDigits = 16;  // shown in the table where there is room
 constexpr size_t kFewestHashDigits = 8;
 
 enum class Wording { full, brief };
@@ -53,7 +53,7 @@ TextTable stage_table(const RunResult& run, Wording wording, size_t hash_digits)
 // The widest wording that fits.
 std::string fitted_table(const RunResult& run) {
   for (const Wording wording : {Wording::full, Wording::brief}) {
-    for (size_t digits = kHashDigits; digits >= kFewestHashDigits; --digits) {
+    for (size_t digits = kMostHashDigits; digits >= kFewestHashDigits; --digits) {
       const TextTable table = stage_table(run, wording, digits);
       if (table.width() > kTextWidth) continue;
       return table.text() + (wording == Wording::brief ? "n/m: not measured\n" : "");

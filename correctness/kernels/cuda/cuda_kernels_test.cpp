@@ -20,22 +20,22 @@ constexpr Sizes kSizes[] = {
     {"least", {.batch = 1, .sequence = 1, .width = 1, .heads = 1, .vocabulary = 1, .parameters = 1}},
 };
 
-struct Case {
+struct SizedCase {
   KernelCase row;
   Sizes sizes;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<SizedCase> sized_cases() {
+  std::vector<SizedCase> all;
   for (const KernelCase& row : kernel_cases()) {
     for (const Sizes& sizes : kSizes) all.push_back({row, sizes});
   }
   return all;
 }
 
-void PrintTo(const Case& one, std::ostream* out) { *out << one.row.name << ", " << one.sizes.name; }
+void PrintTo(const SizedCase& one, std::ostream* out) { *out << one.row.name << ", " << one.sizes.name; }
 
-class EveryCudaKernel : public testing::TestWithParam<Case> {};
+class EveryCudaKernel : public testing::TestWithParam<SizedCase> {};
 
 TEST_P(EveryCudaKernel, LeavesTheHostsBits) {
   const auto& [row, sizes] = GetParam();
@@ -47,7 +47,7 @@ TEST_P(EveryCudaKernel, LeavesTheHostsBits) {
   EXPECT_EQ(to_string(on_device.digest()), to_string(on_host.digest()));
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryCudaKernel, testing::ValuesIn(cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(, EveryCudaKernel, testing::ValuesIn(sized_cases()), [](const auto& info) {
   std::string name = std::string(info.param.row.name) + "_" + info.param.sizes.name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;

@@ -23,11 +23,11 @@ namespace {
 constexpr int64_t kRoom = 20'000;  // elements of each operand, more than any product here has
 constexpr int64_t kSlack = 1'000;  // behind a matrix, for one that reaches too far
 
-struct Shape {
+struct VendorShape {
   int64_t m, n, k;
 };
 
-struct Layout {
+struct VendorLayout {
   Transpose a_stored = Transpose::no, b_stored = Transpose::no;
   Type b_type = Type::f32;
   Write write = Write::overwrite;
@@ -70,7 +70,7 @@ class Vendor {
   std::unique_ptr<VendorTable> table_;
 };
 
-Numbers numbers_of(const Shape& s, const Layout& layout) {
+Numbers numbers_of(const VendorShape& s, const VendorLayout& layout) {
   Numbers numbers{.a = data(s.m * s.k, 1), .b = data(s.k * s.n, 2), .c = data(s.m * s.n, 3), .got = {}};
   if (layout.b_type == Type::bf16) {
     for (float& x : numbers.b) x = widen(round_to_bf16(x));
@@ -79,7 +79,7 @@ Numbers numbers_of(const Shape& s, const Layout& layout) {
 }
 
 // `told` is what the vendor is asked for; C is filled beforehand, whether it is to be read or not.
-void multiply(Vendor& vendor, const Shape& s, const Layout& told, Numbers& numbers, int64_t shift = 0) {
+void multiply(Vendor& vendor, const VendorShape& s, const VendorLayout& told, Numbers& numbers, int64_t shift = 0) {
   const View c = vendor.put(numbers.c, shift);
   vendor.run(
       {.a = vendor.put(numbers.a, shift),
@@ -100,7 +100,7 @@ double taken(float x, Type operands) {
 }
 
 // Note: how far a sum of any order may be off.
-testing::AssertionResult within_bounds(const Shape& s, const Layout& layout, Type operands,
+testing::AssertionResult within_bounds(const VendorShape& s, const VendorLayout& layout, Type operands,
                                        const Numbers& numbers) {
   constexpr double kUnit = 0x1p-23, kLeastNormal = 0x1p-126;
   for (int64_t i = 0; i < s.m; ++i) {
@@ -128,8 +128,8 @@ testing::AssertionResult within_bounds(const Shape& s, const Layout& layout, Typ
   return testing::AssertionSuccess();
 }
 
-std::vector<Layout> layouts(Type operands) {
-  std::vector<Layout> all;
+std::vector<VendorLayout> vendor_layouts(Type operands) {
+  std::vector<VendorLayout> all;
   for (const Transpose a : {Transpose::no, Transpose::yes}) {
     for (const Transpose b : {Transpose::no, Transpose::yes}) {
       for (const Write write : {Write::overwrite, Write::accumulate}) {
@@ -141,7 +141,7 @@ std::vector<Layout> layouts(Type operands) {
   return all;
 }
 
-std::string text_of(const Shape& s, const Layout& layout) {
+std::string text_of(const VendorShape& s, const VendorLayout& layout) {
   return std::to_string(s.m) + " x " + std::to_string(s.n) + " x " + std::to_string(s.k) +
          (layout.a_stored == Transpose::no ? " N" : " T") + (layout.b_stored == Transpose::no ? "N" : "T") +
          (layout.write == Write::accumulate ? " accumulate" : "");
@@ -153,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Of, VendorGemm, testing::Values(Type::bf16, Type::f32),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST_P(VendorGemm, IsWithinTheBoundInEveryLayout) {
-  for (const Shape& s : {Shape{64, 48, 32}, Shape{37, 29, 70}, Shape{1, 5, 3}, Shape{8, 8, 513}}) {
-    for (const Layout& layout : layouts(GetParam())) {
+  for (const VendorShape& s : {VendorShape{64, 48, 32}, VendorShape{37, 29, 70}, VendorShape{1, 5, 3}, VendorShape{8, 8, 513}}) {
+    for (const VendorLayout& layout : vendor_layouts(GetParam())) {
       for (const int64_t shift : {0, 1}) {
         Vendor vendor(GetParam());
         Numbers numbers = numbers_of(s, layout);
@@ -166,7 +166,7 @@ TEST_P(VendorGemm, IsWithinTheBoundInEveryLayout) {
 }
 
 TEST_P(VendorGemm, OfNothingIsNothing) {
-  for (const Layout& layout : layouts(GetParam())) {
+  for (const VendorLayout& layout : vendor_layouts(GetParam())) {
     Vendor vendor(GetParam());
     Numbers numbers = numbers_of({2, 3, 0}, layout);
     multiply(vendor, {2, 3, 0}, layout, numbers);
@@ -176,7 +176,7 @@ TEST_P(VendorGemm, OfNothingIsNothing) {
 
 TEST_P(VendorGemm, NamesTheAlgorithmOfEveryShapeAndChoosesItAgain) {
   Vendor one(GetParam()), other(GetParam());
-  for (const Shape& s : {Shape{64, 48, 32}, Shape{8, 80, 16}, Shape{64, 48, 32}}) {
+  for (const VendorShape& s : {VendorShape{64, 48, 32}, VendorShape{8, 80, 16}, VendorShape{64, 48, 32}}) {
     for (Vendor* vendor : {&one, &other}) {
       Numbers numbers = numbers_of(s, {});
       multiply(*vendor, s, {}, numbers);
@@ -199,40 +199,40 @@ TEST_P(VendorGemm, RefusesAMatrixThatBeginsElsewhereThanItWasSaidTo) {
 
 // ---- The check refutes what is wrong
 
-constexpr Shape kSquare{40, 40, 40};
+constexpr VendorShape kSquareShape{40, 40, 40};
 
 TEST_P(VendorGemm, IsRefutedWithAWrongTransposition) {
-  for (const Layout& right : layouts(GetParam())) {
+  for (const VendorLayout& right : vendor_layouts(GetParam())) {
     for (const bool of_a : {true, false}) {
-      Layout told = right;
+      VendorLayout told = right;
       Transpose& stored = of_a ? told.a_stored : told.b_stored;
       stored = stored == Transpose::no ? Transpose::yes : Transpose::no;
       Vendor vendor(GetParam());
-      Numbers numbers = numbers_of(kSquare, right);
-      multiply(vendor, kSquare, told, numbers);
-      EXPECT_FALSE(within_bounds(kSquare, right, GetParam(), numbers)) << text_of(kSquare, right);
+      Numbers numbers = numbers_of(kSquareShape, right);
+      multiply(vendor, kSquareShape, told, numbers);
+      EXPECT_FALSE(within_bounds(kSquareShape, right, GetParam(), numbers)) << text_of(kSquareShape, right);
     }
   }
 }
 
 TEST_P(VendorGemm, IsRefutedWhereItOverwritesInsteadOfAccumulatingOrTheReverse) {
-  for (const Layout& right : layouts(GetParam())) {
-    Layout told = right;
+  for (const VendorLayout& right : vendor_layouts(GetParam())) {
+    VendorLayout told = right;
     told.write = right.write == Write::accumulate ? Write::overwrite : Write::accumulate;
     Vendor vendor(GetParam());
-    Numbers numbers = numbers_of(kSquare, right);
-    multiply(vendor, kSquare, told, numbers);
-    EXPECT_FALSE(within_bounds(kSquare, right, GetParam(), numbers)) << text_of(kSquare, right);
+    Numbers numbers = numbers_of(kSquareShape, right);
+    multiply(vendor, kSquareShape, told, numbers);
+    EXPECT_FALSE(within_bounds(kSquareShape, right, GetParam(), numbers)) << text_of(kSquareShape, right);
   }
 }
 
 TEST_P(VendorGemm, IsRefutedWithOperandsOfTheOtherType) {
   const Type other = GetParam() == Type::bf16 ? Type::f32 : Type::bf16;
   Vendor vendor(other);
-  Numbers numbers = numbers_of(kSquare, {});
-  multiply(vendor, kSquare, {}, numbers);
-  EXPECT_TRUE(within_bounds(kSquare, {}, other, numbers));
-  EXPECT_FALSE(within_bounds(kSquare, {}, GetParam(), numbers));
+  Numbers numbers = numbers_of(kSquareShape, {});
+  multiply(vendor, kSquareShape, {}, numbers);
+  EXPECT_TRUE(within_bounds(kSquareShape, {}, other, numbers));
+  EXPECT_FALSE(within_bounds(kSquareShape, {}, GetParam(), numbers));
 }
 
 // A library that is told a leading dimension one too large: of the layout that is made `wrong`th.
@@ -248,10 +248,10 @@ TEST_P(VendorGemm, IsRefutedWithAWrongLeadingDimension) {
   for (wrong = 0; wrong < 3; ++wrong) {  // of A, B and C
     made = 0;
     Vendor vendor(GetParam(), misled);
-    Numbers numbers = numbers_of(kSquare, {});
-    multiply(vendor, kSquare, {}, numbers);
+    Numbers numbers = numbers_of(kSquareShape, {});
+    multiply(vendor, kSquareShape, {}, numbers);
     EXPECT_EQ(made, 3);
-    EXPECT_FALSE(within_bounds(kSquare, {}, GetParam(), numbers)) << wrong;
+    EXPECT_FALSE(within_bounds(kSquareShape, {}, GetParam(), numbers)) << wrong;
   }
 }
 
@@ -271,10 +271,10 @@ TEST_P(VendorGemm, IsRefutedWithoutBeta) {
   CublasLt forgetful = cublaslt();
   forgetful.matmul = forgetful_matmul;
   Vendor vendor(GetParam(), forgetful);
-  const Layout accumulate{.write = Write::accumulate};
-  Numbers numbers = numbers_of(kSquare, accumulate);
-  multiply(vendor, kSquare, accumulate, numbers);
-  EXPECT_FALSE(within_bounds(kSquare, accumulate, GetParam(), numbers));
+  const VendorLayout accumulate{.write = Write::accumulate};
+  Numbers numbers = numbers_of(kSquareShape, accumulate);
+  multiply(vendor, kSquareShape, accumulate, numbers);
+  EXPECT_FALSE(within_bounds(kSquareShape, accumulate, GetParam(), numbers));
 }
 
 }  // namespace

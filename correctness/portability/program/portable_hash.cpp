@@ -1,10 +1,13 @@
 // Prints one hash per kernel and shape, and the hashes of a few training steps with two ranks as threads: the
 // same text whatever built it, whatever ISA runs it, and on any number of kernel threads. Needs no MPI.
+// Where arithmetic is slow, --recipes N trains in fewer of them.
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -66,17 +69,24 @@ kernels::Isa isa_named(std::string_view name) {
   fail(Exit::usage, "--isa: '" + std::string(name) + "' is no ISA");
 }
 
-kernels::HostOptions options_of(int argc, char** argv) {
-  kernels::HostOptions options;
+struct Options {
+  kernels::HostOptions kernels;
+  size_t recipes = std::size(kRecipes);
+};
+
+Options options_of(int argc, char** argv) {
+  Options options;
   for (int i = 1; i < argc; i += 2) {
     const std::string_view option = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : "";
     if (option == "--isa") {
-      options.isa = isa_named(value);
+      options.kernels.isa = isa_named(value);
     } else if (option == "--threads") {
-      options.threads = std::atoi(value);
+      options.kernels.threads = std::atoi(value);
+    } else if (option == "--recipes") {
+      options.recipes = std::min(static_cast<size_t>(std::atoi(value)), std::size(kRecipes));
     } else {
-      fail(Exit::usage, std::string(option) + " is no option; there are --isa NAME and --threads N");
+      fail(Exit::usage, std::string(option) + " is no option; there are --isa NAME, --threads N and --recipes N");
     }
   }
   return options;
@@ -146,10 +156,10 @@ void print_training(const Stage& stage, const Recipe& recipe, const kernels::Hos
 }
 
 Exit run(int argc, char** argv) {
-  const kernels::HostOptions options = options_of(argc, argv);
-  print_kernels(options);
-  for (const Recipe& recipe : kRecipes) {
-    for (const Stage& stage : kStages) print_training(stage, recipe, options);
+  const Options options = options_of(argc, argv);
+  print_kernels(options.kernels);
+  for (size_t i = 0; i < options.recipes; ++i) {
+    for (const Stage& stage : kStages) print_training(stage, kRecipes.at(i), options.kernels);
   }
   return Exit::pass;
 }
