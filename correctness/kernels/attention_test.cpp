@@ -260,10 +260,12 @@ TEST_P(AttentionOfEveryShape, HasTheBitsOfTheOrderedLoopsOnEveryIsaAndThreadCoun
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionOfEveryShape,
-                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3}, HeadsShape{1, 63, 1, 16},
-                                         HeadsShape{1, 64, 2, 8}, HeadsShape{2, 65, 1, 17}, HeadsShape{1, 130, 2, 5},
-                                         HeadsShape{3, 33, 2, 64}, HeadsShape{2, 190, 4, 8}, HeadsShape{1, 512, 1, 4},
-                                         HeadsShape{1, 577, 1, 3}, HeadsShape{1, 1100, 1, 2}),
+                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3},
+                                         HeadsShape{1, 63, 1, 16}, HeadsShape{1, 64, 2, 8},
+                                         HeadsShape{2, 65, 1, 17}, HeadsShape{1, 130, 2, 5},
+                                         HeadsShape{3, 33, 2, 64}, HeadsShape{2, 190, 4, 8},
+                                         HeadsShape{1, 512, 1, 4}, HeadsShape{1, 577, 1, 3},
+                                         HeadsShape{1, 1100, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
 
 class AttentionWithinBounds : public testing::TestWithParam<HeadsShape> {};
@@ -289,8 +291,8 @@ TEST_P(AttentionWithinBounds, BackwardIsTheSlopeOfForward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionWithinBounds,
-                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3}, HeadsShape{1, 13, 2, 4},
-                                         HeadsShape{1, 67, 1, 2}),
+                         testing::Values(HeadsShape{1, 1, 1, 1}, HeadsShape{2, 5, 3, 3},
+                                         HeadsShape{1, 13, 2, 4}, HeadsShape{1, 67, 1, 2}),
                          [](const auto& info) { return text_of(info.param); });
 
 TEST(Attention, StoresAMaximumOfZeroWithoutItsSign) {

@@ -10,7 +10,8 @@ namespace {
 struct LogitsShape {
   int64_t rows, vocabulary;
 };
-const std::vector<LogitsShape> kLogitsShapes{{1, 1}, {3, 2}, {2, 31}, {5, 32}, {33, 33}, {4, 65}, {7, 256}, {100, 257}};
+const std::vector<LogitsShape> kLogitsShapes{{1, 1},   {3, 2},  {2, 31},  {5, 32},
+                                             {33, 33}, {4, 65}, {7, 256}, {100, 257}};
 
 struct LogitsAndTargets {
   explicit LogitsAndTargets(const LogitsShape& s)

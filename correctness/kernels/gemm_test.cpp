@@ -131,17 +131,16 @@ TEST_P(GemmOfEveryShape, ErrsWithinTheBoundOfItsOrder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, GemmOfEveryShape,
-                         testing::Values(GemmShape{0, 5, 3}, GemmShape{5, 0, 3}, GemmShape{5, 7, 0}, GemmShape{1, 1, 1},
-                                         GemmShape{6, 16, 8}, GemmShape{6, 16, 512}, GemmShape{7, 17, 511},
-                                         GemmShape{13, 33, 513}, GemmShape{5, 3, 1023}, GemmShape{12, 32, 1024},
-                                         GemmShape{7, 15, 1025}, GemmShape{197, 31, 40}, GemmShape{3, 1041, 29},
-                                         GemmShape{64, 48, 96}),
-                         [](const auto& info) {
-                           const GemmShape& s = info.param;
-                           return "m" + std::to_string(s.m) + "_n" + std::to_string(s.n) + "_k" +
-                                  std::to_string(s.k);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , GemmOfEveryShape,
+    testing::Values(GemmShape{0, 5, 3}, GemmShape{5, 0, 3}, GemmShape{5, 7, 0}, GemmShape{1, 1, 1},
+                    GemmShape{6, 16, 8}, GemmShape{6, 16, 512}, GemmShape{7, 17, 511}, GemmShape{13, 33, 513},
+                    GemmShape{5, 3, 1023}, GemmShape{12, 32, 1024}, GemmShape{7, 15, 1025},
+                    GemmShape{197, 31, 40}, GemmShape{3, 1041, 29}, GemmShape{64, 48, 96}),
+    [](const auto& info) {
+      const GemmShape& s = info.param;
+      return "m" + std::to_string(s.m) + "_n" + std::to_string(s.n) + "_k" + std::to_string(s.k);
+    });
 
 TEST(Gemm, OfPartsOfBuffersTouchesNothingElse) {
   for (const Host& host : hosts()) {

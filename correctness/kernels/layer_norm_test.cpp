@@ -35,7 +35,7 @@ struct NormInputs {
 
 // y of fp64, straight from the definition.
 std::vector<double> exact_norm(const std::vector<double>& x, const std::vector<double>& gain,
-                                  const std::vector<double>& bias) {
+                               const std::vector<double>& bias) {
   const size_t width = gain.size();
   std::vector<double> y(x.size());
   for (size_t at = 0; at < x.size(); at += width) {
@@ -123,13 +123,13 @@ TEST(LayerNorm, IsAsNearToTheDefinitionAsItsOrderAllows) {
     const auto bound =
         naive::layer_norm(bounded_list(in.x), bounded_list(in.gain), bounded_list(in.bias), c.rows).y;
     EXPECT_TRUE(within_bounds(
-        got, exact_norm(widened_to_fp64(in.x), widened_to_fp64(in.gain), widened_to_fp64(in.bias)),
-        bound));
+        got, exact_norm(widened_to_fp64(in.x), widened_to_fp64(in.gain), widened_to_fp64(in.bias)), bound));
   }
 }
 
 TEST(LayerNormBackward, IsTheSlopeOfTheDefinition) {
-  for (const NormCase& c : {NormCase{Type::f32, 3, 33}, NormCase{Type::f32, 5, 7}, NormCase{Type::bf16, 2, 65}}) {
+  for (const NormCase& c :
+       {NormCase{Type::f32, 3, 33}, NormCase{Type::f32, 5, 7}, NormCase{Type::bf16, 2, 65}}) {
     const NormInputs in(c);
     const auto forward = naive::layer_norm(in.x, in.gain, in.bias, c.rows);
     const auto got = naive::layer_norm_backward(in.x, in.gain, forward, in.dy);

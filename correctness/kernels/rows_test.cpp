@@ -10,7 +10,7 @@ struct RowsShape {
   int64_t rows, columns;
 };
 const std::vector<RowsShape> kRowsShapes{{1, 1},  {3, 7},   {5, 8},   {4, 31},   {7, 32},
-                                 {2, 33}, {61, 65}, {3, 257}, {130, 384}};
+                                         {2, 33}, {61, 65}, {3, 257}, {130, 384}};
 constexpr Type kTypes[] = {Type::f32, Type::bf16};
 
 template <class T>

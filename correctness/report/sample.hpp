@@ -8,7 +8,9 @@
 
 namespace zp {
 
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 inline StageResult sample_stage(const std::string& name) {
   StageResult stage;

@@ -76,8 +76,9 @@ std::string name_of_shape(const testing::TestParamInfo<GemmShape>& info) {
 INSTANTIATE_TEST_SUITE_P(Edges, CudaGemm,
                          testing::Values(GemmShape{1, 1, 1}, GemmShape{64, 64, 16}, GemmShape{64, 128, 32},
                                          GemmShape{65, 63, 17}, GemmShape{3, 130, 511}, GemmShape{72, 8, 512},
-                                         GemmShape{9, 4, 513}, GemmShape{66, 70, 1100}, GemmShape{40, 24, 1024},
-                                         GemmShape{2, 3, 0}, GemmShape{0, 3, 2}, GemmShape{128, 56, 40}),
+                                         GemmShape{9, 4, 513}, GemmShape{66, 70, 1100},
+                                         GemmShape{40, 24, 1024}, GemmShape{2, 3, 0}, GemmShape{0, 3, 2},
+                                         GemmShape{128, 56, 40}),
                          name_of_shape);
 
 // So many tiles that large ones are taken.

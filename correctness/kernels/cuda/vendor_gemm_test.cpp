@@ -79,7 +79,8 @@ Numbers numbers_of(const VendorShape& s, const VendorLayout& layout) {
 }
 
 // `told` is what the vendor is asked for; C is filled beforehand, whether it is to be read or not.
-void multiply(Vendor& vendor, const VendorShape& s, const VendorLayout& told, Numbers& numbers, int64_t shift = 0) {
+void multiply(Vendor& vendor, const VendorShape& s, const VendorLayout& told, Numbers& numbers,
+              int64_t shift = 0) {
   const View c = vendor.put(numbers.c, shift);
   vendor.run(
       {.a = vendor.put(numbers.a, shift),
@@ -153,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Of, VendorGemm, testing::Values(Type::bf16, Type::f32),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST_P(VendorGemm, IsWithinTheBoundInEveryLayout) {
-  for (const VendorShape& s : {VendorShape{64, 48, 32}, VendorShape{37, 29, 70}, VendorShape{1, 5, 3}, VendorShape{8, 8, 513}}) {
+  for (const VendorShape& s :
+       {VendorShape{64, 48, 32}, VendorShape{37, 29, 70}, VendorShape{1, 5, 3}, VendorShape{8, 8, 513}}) {
     for (const VendorLayout& layout : vendor_layouts(GetParam())) {
       for (const int64_t shift : {0, 1}) {
         Vendor vendor(GetParam());

@@ -86,7 +86,8 @@ Options options_of(int argc, char** argv) {
     } else if (option == "--recipes") {
       options.recipes = std::min(static_cast<size_t>(std::atoi(value)), std::size(kRecipes));
     } else {
-      fail(Exit::usage, std::string(option) + " is no option; there are --isa NAME, --threads N and --recipes N");
+      fail(Exit::usage,
+           std::string(option) + " is no option; there are --isa NAME, --threads N and --recipes N");
     }
   }
   return options;
