@@ -24,12 +24,6 @@ else()
   set(ZP_VENDOR_SOURCES ${PROJECT_SOURCE_DIR}/kernels/cuda/vendor_absent.cpp)
 endif()
 
-find_path(ZP_CUDA_INCLUDE cuda_runtime_api.h HINTS $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES include
-          DOC "NVIDIA's headers, for the emulated CUDA runtime and for NCCL's")
-find_path(ZP_NCCL_INCLUDE nccl.h HINTS $ENV{NCCL_HOME} ${ZP_CUDA_INCLUDE} ${ZP_PACK} PATH_SUFFIXES include
-          DOC "NCCL's header")
-find_library(ZP_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS $ENV{NCCL_HOME} ${ZP_CUDA_INCLUDE}/.. PATH_SUFFIXES lib lib64
-             DOC "NCCL, whose folder is where --transport nccl looks for it first")
 if(ZP_NCCL_INCLUDE)
   message(STATUS "NCCL: header in ${ZP_NCCL_INCLUDE}, library ${ZP_NCCL_LIBRARY}")
 else()

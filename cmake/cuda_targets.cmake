@@ -1,12 +1,18 @@
 # zp_cuda_targets(nvcc wanted result): of the targets that are wanted, as CMAKE_CUDA_ARCHITECTURES takes them, those that
-# this nvcc compiles for; says in one line which are left out, and fails where none is left. Words such as "native" are
-# CMake's and nvcc's own business.
+# this nvcc compiles for; says in one line which are left out, and fails where none is left or nvcc is too old. Words such
+# as "native" are CMake's and nvcc's own business.
 function(zp_cuda_targets nvcc wanted result)
+  execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9.]+)" release "${version}")
+  if(CMAKE_MATCH_1 VERSION_LESS 12.1)
+    message(FATAL_ERROR "${nvcc} is of CUDA \"${CMAKE_MATCH_1}\": kernels have more than 4 KiB of parameters "
+                        "(kernels/cuda/fold.cu), which need CUDA 12.1; install a newer one, or leave kernels out with "
+                        "-DZP_CUDA=OFF")
+  endif()
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE listed ERROR_VARIABLE words RESULT_VARIABLE code)
   if(NOT code STREQUAL 0)
     string(STRIP "${words}" words)
-    message(FATAL_ERROR "${nvcc} --list-gpu-arch: ${words} (exit ${code}): an nvcc older than CUDA 11.1 knows none of "
-                        "the GPUs that kernels are for; -DZP_CUDA=OFF leaves kernels out")
+    message(FATAL_ERROR "${nvcc} --list-gpu-arch: ${words} (exit ${code}); -DZP_CUDA=OFF leaves kernels out")
   endif()
   string(REGEX MATCHALL "[0-9]+" known "${listed}")
   set(targets "")

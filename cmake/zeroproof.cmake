@@ -3,9 +3,13 @@
 # The arithmetic contract forbids contraction and fast-math; the flag is part of every target. Nearly all take zp_flags:
 # sanitizers are in it.
 add_library(zp_plain_flags INTERFACE)
+set(werror "")
+if(ZP_WERROR)
+  set(werror ";-Werror")
+endif()
 target_include_directories(zp_plain_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(zp_plain_flags INTERFACE
-                       "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra;-Wpedantic;-Werror>")
+                       "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra;-Wpedantic${werror}>")
 target_link_libraries(zp_plain_flags INTERFACE Threads::Threads)
 add_library(zp_flags INTERFACE)
 target_link_libraries(zp_flags INTERFACE zp_plain_flags)

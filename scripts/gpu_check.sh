@@ -44,7 +44,17 @@ case $device in
     ;;
   *) stop 6 "--device $device: there are cuda and emulated" ;;
 esac
+[[ $budget =~ ^[1-9][0-9]{0,5}$ ]] || stop 6 "--seconds $budget: a whole number of seconds is needed"
 command -v python3 >/dev/null || stop 5 "there is no python3 to write records with"
+cuda_home=${CUDA_HOME:-/usr/local/cuda}
+if [ -z "$build" ]; then
+  [ -x "$cuda_home/bin/nvcc" ] || [ -x /usr/local/cuda/bin/nvcc ] || command -v nvcc >/dev/null ||
+    stop 5 "there is no nvcc in PATH or $cuda_home/bin to build with; CUDA_HOME names another folder"
+  cmake_needed=3.25
+  cmake_here=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')
+  printf '%s\n' "$cmake_needed" "${cmake_here:-0}" | sort -CV ||
+    stop 5 "CMake $cmake_needed or later is needed to build with; here is ${cmake_here:-none}"
+fi
 
 own_build=${build:-build-gpu}
 out=${out:-$own_build/gpu_check.jsonl}
@@ -64,23 +74,22 @@ not_measured() { # NAME REASON
   record step --out "$out" --name "$1" --verdict 'not measured' --reason "$2"
 }
 
-# step NAME MOST-SECONDS COMMAND…: what it prints is in a log, and what zeroproof records with it. Exit 5 of a command
-# is not measured, in its own words.
+# step NAME MOST-SECONDS COMMAND…: what it prints is in a log, and what zeroproof records with it. Returns its exit code,
+# and 5 where it was not measured: with exit 5 of the command in its own words, or cut short by the end of the budget.
 step() {
-  local name=$1 most=$2 log code began=$SECONDS seconds
+  local name=$1 most=$2 log began=$SECONDS seconds
   log=$logs/${name//[^A-Za-z0-9]/_}
   shift 2
   seconds=$(left)
   if [ "$seconds" -lt 5 ]; then
     not_measured "$name" "no time was left of $budget s"
-    return
+    return 5
   fi
   [ "$seconds" -lt "$most" ] || seconds=$most
   rm -f "$log.jsonl"
-  timeout "$seconds" "$@" >"$log.out" 2>"$log.err" </dev/null
-  code=$?
-  record step --out "$out" --name "$name" --exit "$code" --seconds $((SECONDS - began)) --log "$log" --most "$seconds"
-  return "$code"
+  timeout -k 10 "$seconds" "$@" >"$log.out" 2>"$log.err" </dev/null
+  record step --out "$out" --name "$name" --exit $? --seconds $((SECONDS - began)) --log "$log" --given "$seconds" \
+    --most "$most"
 }
 
 # What `step NAME` has zeroproof record.
@@ -91,28 +100,36 @@ records_of() { echo "$logs/${1//[^A-Za-z0-9]/_}.jsonl"; }
 has_mpi=OFF
 if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then has_mpi=ON; fi
 
-# NCCL's header, which comes with the headers that were gathered, where neither compiler nor toolkit has it.
-if [ -z "${NCCL_HOME:-}" ] && [ -f gpu_pack/include/nccl.h ] &&
-  ! echo '#include <nccl.h>' | g++ -x c++ -E -I "${CUDA_HOME:-/usr/local/cuda}/include" - >/dev/null 2>&1; then
-  export NCCL_HOME=$PWD/gpu_pack
-fi
+# The NCCL that will be opened: its header lies beside it (cmake/nccl.cmake).
+IFS=: read -ra folders <<<"$LD_LIBRARY_PATH"
+for folder in "${folders[@]}"; do
+  if [ -z "${NCCL_HOME:-}" ] && [ -f "$folder/libnccl.so.2" ]; then export NCCL_HOME=${folder%/*}; fi
+done
 
+# A compiler that was never tried may warn. Headers that were gathered come before the system's: the build was tried
+# with them.
 make_build() {
-  local generator=(-G "Unix Makefiles") targets=() capability
+  local generator=(-G "Unix Makefiles") options=() capability package
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | tr -d . |
-    sed 's/$/-real/' | paste -sd ';')
-  [ -z "$capability" ] || targets=("-DZP_CUDA_TARGETS=$capability")
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+' |
+    sort -u | tr -d . | sed 's/$/-real/' | paste -sd ';')
+  [ -z "$capability" ] || options=("-DZP_CUDA_TARGETS=$capability")
+  if [ -d gpu_pack/include ]; then
+    for package in fmt CLI11 nlohmann_json; do options+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
+  fi
   cmake -S . -B build-gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DZP_TESTS=OFF -DZP_BENCH=OFF \
-    -DZP_GPU_CHECK=ON "-DZP_MPI=$has_mpi" "${targets[@]}" &&
+    -DZP_GPU_CHECK=ON -DZP_WERROR=OFF "-DZP_MPI=$has_mpi" "${options[@]}" &&
     cmake --build build-gpu -j "$(nproc)"
 }
 export -f make_build
 export has_mpi
 
 if [ -z "$build" ]; then
-  if ! step build 300 bash -c make_build; then
+  step build 300 bash -c make_build
+  code=$?
+  if [ "$code" -ne 0 ]; then
     record summary --out "$out"
+    [ "$code" -ne 5 ] || stop 5 "there was not enough time to build"
     stop 1 "the build failed; its log is $logs/build.out"
   fi
 fi
@@ -127,7 +144,8 @@ step "$name" 60 "${verify[@]}" --ranks 1 --model synthetic --steps 1 --stages dd
 code=$?
 if [ "$code" -ne 0 ]; then
   record summary --out "$out"
-  stop "$code" "$(tail -n 1 "$logs/a_device_that_computes.err")"
+  words=$(tail -n 1 "$logs/a_device_that_computes.err" 2>/dev/null)
+  stop "$code" "${words:-no device had computed when its time was over}"
 fi
 step devices 30 "$zeroproof" devices --device "$device"
 
@@ -140,7 +158,7 @@ short=()
 [ "$device" = cuda ] || short=(--steps 1 --stages zero2)
 
 name="stages, N = 1, nccl" # its own collectives: one rank alone sends no message
-step "$name" 60 "${verify[@]}" --ranks 1 --transport nccl --algorithm native --wire i64 \
+step "$name" 120 "${verify[@]}" --ranks 1 --transport nccl --algorithm native --wire i64 \
   --golden "$golden/tiny-i64.json" "${short[@]}" --out "$(records_of "$name")"
 
 # Four ranks share one GPU: NCCL refuses that, MPI and threads do not.
@@ -171,14 +189,17 @@ done
 # ---- Memory and races of kernels
 
 sanitizer=$(command -v compute-sanitizer)
-[ -n "$sanitizer" ] || sanitizer=$(find /usr/local/cuda/ -name compute-sanitizer -type f -print -quit 2>/dev/null)
+[ -n "$sanitizer" ] || sanitizer=$(find "$cuda_home/" /usr/local/cuda/ -name compute-sanitizer -type f -print -quit 2>/dev/null)
 for tool in memcheck racecheck; do
   if [ "$device" != cuda ]; then
     not_measured "compute-sanitizer $tool" "the device is emulated; its own tests look for the same"
   elif [ -z "$sanitizer" ]; then
     not_measured "compute-sanitizer $tool" "there is no compute-sanitizer"
   else
-    step "compute-sanitizer $tool" 90 "$sanitizer" --tool "$tool" --error-exitcode 86 \
+    options=(--tool "$tool" --error-exitcode 86)
+    # A question that CUDA answers with an error, such as whether GPUs reach each other, is none.
+    [ "$tool" != memcheck ] || options+=(--report-api-errors no)
+    step "compute-sanitizer $tool" 90 "$sanitizer" "${options[@]}" \
       "${verify[@]}" --ranks 1 --model tiny --stages zero3 --steps 1 --micro-batches 2 --timeout 80
   fi
 done

@@ -10,6 +10,7 @@ import argparse
 import csv
 import datetime
 import json
+import os
 import pathlib
 import platform
 import re
@@ -18,8 +19,9 @@ import sys
 
 SCHEMA = "zeroproof/gpu_check/1"
 STAGES = ("zeroproof/stage/1", "zeroproof/bench-stage/1")
-UNAVAILABLE = 5
-TIMED_OUT = 124
+TIMEOUT, UNAVAILABLE, USAGE = 4, 5, 6
+ENDED, KILLED = 124, 137  # by `timeout`
+SANITIZER = "compute-sanitizer"
 GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
 # Share of its ceiling that a row is wanted to reach, by the ceiling's name.
 WANTED = {"fp32 FMA": ("product", 0.60), "copy": ("kernel", 0.85)}
@@ -54,8 +56,13 @@ def gpus():
 
 
 def begin(args):
-    args.out.write_text("", encoding="utf-8")
-    nvcc = said(["nvcc", "--version"]) or said(["/usr/local/cuda/bin/nvcc", "--version"])
+    try:
+        args.out.write_text("", encoding="utf-8")
+    except OSError as error:
+        print(f"gpu_check.sh: --out {args.out}: {error.strerror}", file=sys.stderr)
+        sys.exit(USAGE)
+    toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    nvcc = said([f"{toolkit}/bin/nvcc", "--version"]) or said(["nvcc", "--version"])
     append(args.out, {
         "schema": SCHEMA, "step": "begin", "start_time": now(), "device": args.device,
         "revision": said(["git", "describe", "--always", "--dirty"]), "machine": platform.platform(),
@@ -75,16 +82,22 @@ def last_line(text):
 
 def verdict_of(args, out, err):
     """Of a command that ended with args.exit."""
-    unsupported = re.search(r"^.*Device not supported.*$", out + err, re.MULTILINE)
-    if unsupported:
-        return "not measured", unsupported.group(0).strip("= ").strip()
+    over = args.exit == ENDED or args.exit == KILLED and args.seconds >= args.given
+    if over and args.given < args.most:
+        return "not measured", f"{args.given} s were left"
+    if args.name.startswith(SANITIZER):
+        unsupported = re.search(r"^.*Device not supported.*$", out + err, re.MULTILINE)
+        if unsupported:
+            return "not measured", unsupported.group(0).strip("= ").strip()
+        if over or args.exit == TIMEOUT:
+            return "not measured", f"it was not over after {args.seconds} s"
     if args.exit == 0:
         part = re.search(r"^\d+ claims proved.* not measured; exit 0$", out, re.MULTILINE)
         return "passed", part and part.group(0)
     if args.exit == UNAVAILABLE:
         return "not measured", last_line(err)
-    if args.exit == TIMED_OUT:
-        return "failed", f"it was not over after {args.most} s"
+    if over:
+        return "failed", f"it was not over after {args.given} s"
     return "failed", last_line(err) or last_line(out)
 
 
@@ -109,6 +122,7 @@ def step(args):
            | contents(args.name, out))  # fmt: skip
     for line in text_of(args.log, "jsonl").splitlines():
         append(args.out, json.loads(line))
+    sys.exit(UNAVAILABLE if verdict == "not measured" else args.exit)
 
 
 def rate_lines(rows, emulated):
@@ -191,7 +205,8 @@ def main():
             command.add_argument("--reason")
             command.add_argument("--exit", type=int)
             command.add_argument("--seconds", type=int)
-            command.add_argument("--most", type=int, help="seconds that it was given")
+            command.add_argument("--given", type=int, help="seconds that it had: all of them, or what was left")
+            command.add_argument("--most", type=int, help="seconds that it may take")
             command.add_argument("--log", help="files of what it wrote, less .out, .err and .jsonl")
     args = parser.parse_args()
     args.run(args)

@@ -1,5 +1,7 @@
 // scripts/gpu_check.sh, which is meant for machines with a GPU, as far as it goes without one: to its one
 // line, and with the emulated GPU through every step.
+#include <fstream>
+
 #include "correctness/suite/executable.hpp"
 
 namespace zp {
@@ -45,6 +47,65 @@ TEST_F(GpuCheck, GoesThroughEveryStepOnTheEmulatedGpu) {
   const std::string records = text_of(file("check.jsonl"));
   EXPECT_NE(records.find("{\"schema\": \"zeroproof/stage/1\""), std::string::npos) << records;
   EXPECT_NE(records.find("\"gemm forward, odd\": \""), std::string::npos);
+}
+
+// What was asked for wrongly, or is not there to build with.
+TEST_F(GpuCheck, RefusesInOneLineBeforeItBegins) {
+  const std::string emulated = " --device emulated --build " ZP_BUILD_FOLDER;
+  const Outcome made = shell("mkdir " + file("bin") + " && cd " + file("bin") +
+                             " && printf '#!/bin/sh\necho cmake version 3.22.1\n' >cmake"
+                             " && printf '#!/bin/sh\necho GPU 0: one\n' >nvidia-smi"
+                             " && printf '#!/bin/sh\n' >nvcc && chmod +x cmake nvidia-smi nvcc");
+  ASSERT_EQ(made.code, 0) << made.err;
+  struct Case {
+    std::string before, words;
+    int code;
+    std::string said;
+  };
+  const std::vector<Case> cases{
+      {"", emulated + " --seconds 5m", 6, "--seconds 5m: a whole number of seconds is needed"},
+      {"", emulated + " --out " + file("none/check.jsonl"), 6,
+       "--out " + file("none/check.jsonl") + ": No such file or directory"},
+      {"PATH=" + file("bin") + ":$PATH ", "", 5,
+       "CMake 3.25 or later is needed to build with; here is 3.22.1"}};
+  for (const Case& one : cases) {
+    const Outcome outcome = shell(one.before + ZP_SOURCE "/scripts/gpu_check.sh" + one.words);
+    EXPECT_EQ(outcome.code, one.code) << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.err, "gpu_check.sh: " + one.said + "\n");
+  }
+}
+
+// What `timeout` ended: a failure where the step had all of its time, and not what the end of the budget cut.
+TEST_F(GpuCheck, HoldsNothingAgainstAStepThatHadLessThanItsTime) {
+  struct Case {
+    const char *name, *code, *given;
+    int returned;
+    const char* recorded;
+  };
+  const std::vector<Case> cases{
+      {"kernel rates", "124", "7", 5, "\"not measured\", \"reason\": \"7 s were left\""},
+      {"kernel rates", "137", "7", 5, "\"not measured\", \"reason\": \"7 s were left\""},
+      {"kernel rates", "137", "12", 137, "\"failed\", \"reason\": \"end\""},
+      {"kernel rates", "124", "90", 124, "\"failed\", \"reason\": \"it was not over after 90 s\""},
+      {"compute-sanitizer memcheck", "124", "90", 5,
+       "\"not measured\", \"reason\": \"it was not over after 11 s\""},
+      {"compute-sanitizer memcheck", "4", "90", 5,
+       "\"not measured\", \"reason\": \"it was not over after 11 s\""},
+      {"compute-sanitizer memcheck", "86", "90", 5,
+       "\"not measured\", \"reason\": \"Error: Device not supported\""},
+      {"kernel rates", "3", "90", 3, "\"failed\", \"reason\": \"end\""}};
+  for (const Case& one : cases) {
+    const std::string words = std::string_view(one.code) == "86" || one.returned == 3
+                                  ? "========= Error: Device not supported\nend\n"
+                                  : "end\n";
+    std::ofstream(file("log.err")) << words;
+    const Outcome outcome =
+        shell("rm -f " + file("all.jsonl") + "; python3 " ZP_SOURCE "/scripts/gpu_record.py step --out " +
+              file("all.jsonl") + " --name '" + one.name + "' --exit " + one.code + " --seconds 11 --given " +
+              one.given + " --most 90 --log " + file("log"));
+    EXPECT_EQ(outcome.code, one.returned) << outcome.err;
+    EXPECT_NE(text_of(file("all.jsonl")).find(one.recorded), std::string::npos) << text_of(file("all.jsonl"));
+  }
 }
 
 // Of a file whose digits of one kernel are others, that kernel alone is named.
