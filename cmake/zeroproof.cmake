@@ -62,8 +62,7 @@ function(zp_test_headers)
 endfunction()
 
 # zp_test(name SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
-# test, with its folder as one of the labels. With RANKS it runs once under mpirun with that many processes (its main()
-# must initialise MPI).
+# test. With RANKS it runs once under mpirun with that many processes (its main() must initialise MPI).
 function(zp_test name)
   cmake_parse_arguments(ARG "" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -86,8 +85,7 @@ function(zp_test name)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} fmt::fmt GTest::gtest GTest::gtest_main)
     target_precompile_headers(${name} REUSE_FROM zp_test_headers)
     include(GoogleTest)
-    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-                         PROPERTIES LABELS "${ARG_LABELS};${folder}" TIMEOUT ${ARG_TIMEOUT})
+                         PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   endif()
 endfunction()

@@ -77,8 +77,8 @@ class FoldOnly final : public kernels::Table {
 
 // A contribution that no other (rank, element) shares, with enough bits that the order of additions shows.
 inline float value(int place, int64_t element) {
-  return random_normal(key_of(7, "transport"),
-                       static_cast<uint64_t>(place) << 40 | static_cast<uint64_t>(element), 1.0F);
+  constexpr uint64_t kKey = key_of(7, "transport");
+  return random_normal(kKey, static_cast<uint64_t>(place) << 40 | static_cast<uint64_t>(element), 1.0F);
 }
 
 // Bits of any element type, as an unsigned number.
