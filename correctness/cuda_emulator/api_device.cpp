@@ -153,7 +153,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = settings().driver != 0 ? settings().driver : CUDART_VERSION;
   return cudaSuccess;
 }
 

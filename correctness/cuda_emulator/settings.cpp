@@ -53,6 +53,7 @@ Settings from_environment() {
       static_cast<int>(number("ZP_EMULATED_CUDA_DEVICES", static_cast<std::uint64_t>(from.devices)));
   from.capability =
       static_cast<int>(number("ZP_EMULATED_CUDA_CAPABILITY", static_cast<std::uint64_t>(from.capability)));
+  from.driver = static_cast<int>(number("ZP_EMULATED_CUDA_DRIVER", 0));
   from.memory_bytes = number("ZP_EMULATED_CUDA_MEMORY_MB", from.memory_bytes >> 20U) << 20U;
   from.delay_us = static_cast<int>(number("ZP_EMULATED_CUDA_DELAY_US", 0));
   from.deadline_s =

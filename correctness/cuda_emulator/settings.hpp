@@ -26,6 +26,7 @@ struct Settings {
   std::uint64_t seed = 1;                      // [SEED] 0: threads, blocks and waits in their natural order
   int devices = 8;                             // [DEVICES]
   int capability = 80;  // [CAPABILITY] to compute, as 10·major + minor: what a device says, not what it can
+  int driver = 0;       // [DRIVER] version that it says, as CUDA numbers them; 0: that of its headers
   std::size_t memory_bytes = std::size_t{1} << 30;  // [MEMORY_MB] of each device
   int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
   int deadline_s = 120;                    // [DEADLINE_S] a host wait in which nothing moves ends the process

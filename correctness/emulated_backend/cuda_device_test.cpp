@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/device/cuda_check.hpp"
 #include "harness/device/host_access.hpp"
 
 namespace zp {
@@ -96,6 +97,20 @@ TEST(CudaDevice, KnowsWhatItsPoolHolds) {
   EXPECT_EQ(before.free - after.free, Bytes{2 << 20}) << "of a device, a pool takes what it reserves";
   device->begin_peak();
   EXPECT_EQ(device->memory().used_most, Bytes{1 << 20});
+}
+
+TEST(CudaDevice, IsUnavailableWhereSomethingIsNotThere) {
+  for (const auto& [status, code] : {std::pair{cudaErrorMemoryAllocation, Exit::unavailable},
+                                     std::pair{cudaErrorDevicesUnavailable, Exit::unavailable},
+                                     std::pair{cudaErrorNoKernelImageForDevice, Exit::unavailable},
+                                     std::pair{cudaErrorIllegalAddress, Exit::cuda}}) {
+    try {
+      check(status);
+      ADD_FAILURE() << cudaGetErrorName(status) << " was no failure";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+    }
+  }
 }
 
 TEST(CudaDevice, IsOneThatIsThere) { EXPECT_THROW(make_cuda_device(99, Fill::zero), Error); }

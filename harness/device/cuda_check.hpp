@@ -9,11 +9,22 @@
 
 namespace zp {
 
-// Throws Error(cuda) with CUDA's own words.
+// Some calls fail for want of what they need: memory, a GPU that no other process holds for itself, kernels
+// that are compiled for it.
+inline Exit exit_of(cudaError_t status) {
+  switch (status) {
+    case cudaErrorMemoryAllocation:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorNoKernelImageForDevice: return Exit::unavailable;
+    default: return Exit::cuda;
+  }
+}
+
+// Throws an Error with CUDA's own words: (unavailable) for what is not there, (cuda) for calls that fail.
 inline void check(cudaError_t status, Where where = {}) {
   if (status == cudaSuccess) return;
-  fail(Exit::cuda, std::string("CUDA: ") + cudaGetErrorName(status) + ": " + cudaGetErrorString(status) +
-                       " (" + where.file + ":" + std::to_string(where.line) + ")");
+  fail(exit_of(status), std::string("CUDA: ") + cudaGetErrorName(status) + ": " + cudaGetErrorString(status) +
+                            " (" + where.file + ":" + std::to_string(where.line) + ")");
 }
 
 }  // namespace zp

@@ -345,6 +345,16 @@ CudaGpu gpu_of(int index) {
           .peers = {}};
 }
 
+// The first driver that takes kernels with more than 4 KiB of parameters (kernels/cuda/fold.cu), as CUDA
+// numbers it.
+constexpr int kLeastDriver = 12010;
+
+void require_driver(int driver) {
+  if (driver >= kLeastDriver) return;
+  fail(Exit::unavailable, "no GPU can be used: the driver is of CUDA " + std::to_string(driver / 1000) + "." +
+                              std::to_string(driver % 1000 / 10) + ", and kernels need one of 12.1 or later");
+}
+
 // The first of the targets that kernels are compiled for (ZP_CUDA_TARGETS).
 constexpr int kLeastMajor = 8;
 
@@ -370,6 +380,7 @@ CudaHere find_gpus() {
   if (count == 0) refuse(cudaErrorNoDevice);
   check(cudaRuntimeGetVersion(&here.runtime));
   check(cudaDriverGetVersion(&here.driver));
+  require_driver(here.driver);
   for (int index = 0; index < count; ++index) {
     CudaGpu& gpu = here.gpus.emplace_back(gpu_of(index));
     require_capability(gpu);

@@ -34,8 +34,9 @@ class CudaDevice : public Device {
   virtual void spoil(const Error& reason) = 0;
 };
 
-// GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. Throws (cuda) for
-// calls that fail, and (memory) for memory that is not there.
+// GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. It throws (cuda)
+// for calls that fail, and (unavailable) for memory that is not there, on a GPU or pinned, and for a GPU that
+// another process holds alone.
 std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill);
 
 struct CudaGpu {
@@ -52,8 +53,8 @@ struct CudaHere {
   std::vector<CudaGpu> gpus;
 };
 
-// Throws (unavailable), with CUDA's own words, where no GPU can be used, and where one of them is too old for
-// the kernels.
+// Throws (unavailable), with CUDA's own words, where no GPU can be used, and where the driver or one of the
+// GPUs is too old for the kernels.
 CudaHere find_gpus();
 
 }  // namespace zp
