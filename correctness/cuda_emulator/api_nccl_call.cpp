@@ -3,6 +3,9 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "correctness/cuda_emulator/enqueue.hpp"
 #include "correctness/cuda_emulator/memory.hpp"
 #include "correctness/cuda_emulator/nccl_group.hpp"
@@ -17,10 +20,26 @@ bool reduces(CallKind kind) {
   return kind == CallKind::all_reduce || kind == CallKind::reduce_scatter || kind == CallKind::reduce;
 }
 
-// Memory must be of the communicator's device, or pinned, all of it.
-ncclResult_t check_memory(const ncclComm& comm, const void* address, std::size_t bytes, const char* name) {
+// NCCL has the devices of ranks that share a process reach into each other's memory, unless it is told not
+// to.
+bool is_reached_by_others(ncclComm& comm) {
+  const char* const disabled = std::getenv("NCCL_P2P_DIRECT_DISABLE");
+  const bool direct = disabled == nullptr || std::string_view(disabled) == "0";
+  return direct && comm.rings->shares_process(comm.rank);
+}
+
+// Memory must be of the communicator's device, or pinned, all of it. A pool's is of its device alone: access
+// for others is not emulated.
+ncclResult_t check_memory(ncclComm& comm, const void* address, std::size_t bytes, const char* name) {
   const Found found = find_memory(address, bytes);
   const bool elsewhere = found.allocation.home == Home::device && found.allocation.device != comm.device;
+  if (found.allocation.pool != nullptr && is_reached_by_others(comm)) {
+    return refuse_nccl(
+        ncclInvalidArgument,
+        "%s, rank %d of %d: memory of a pool that the devices of other ranks do not reach: set "
+        "NCCL_P2P_DIRECT_DISABLE=1",
+        name, comm.rank, comm.world);
+  }
   if (found.allocation.home != Home::pageable && found.whole && !elsewhere) return ncclSuccess;
   return refuse_nccl(ncclInvalidArgument, "%s, rank %d of %d: %zu bytes at %p are no memory of device %d",
                      name, comm.rank, comm.world, bytes, address, comm.device);
@@ -46,7 +65,7 @@ Extent extent_of(const ncclComm& comm, const Call& call) {
   return {};
 }
 
-ncclResult_t check(const ncclComm& comm, const Call& call, cudaStream_t stream) {
+ncclResult_t check(ncclComm& comm, const Call& call, cudaStream_t stream) {
   const char* const name = name_of(call.what.kind);
   const int other = is_pair(call.what.kind) ? call.peer : call.what.root;
   if (size_of(call.what.type) == 0 || other < 0 || other >= comm.world) {

@@ -126,6 +126,7 @@ std::string Rings::join(const std::string& name, int world, int rank, int device
   }
   Member& member = rings->member(rank);
   member.device.store(device);
+  member.process.store(getpid());
   if (member.joined.exchange(1) != 0) return "rank " + std::to_string(rank) + " joined twice";
   for (int other = 0; other < world; ++other) rings->wake(other);
   return "";
@@ -137,6 +138,13 @@ bool Rings::complete() {
   }
   unlink();
   return true;
+}
+
+bool Rings::shares_process(int rank) {
+  for (int other = 0; other < world_; ++other) {
+    if (other != rank && member(other).process.load() == member(rank).process.load()) return true;
+  }
+  return false;
 }
 
 int Rings::same_device(int rank) {

@@ -31,7 +31,7 @@ struct Ring {
 struct Member {
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint32_t> left;
-  std::atomic<std::int32_t> device;
+  std::atomic<std::int32_t> device, process;
   Word bell;  // rung for this rank when one of its rings changed
 };
 
@@ -45,6 +45,8 @@ class Rings {
   bool complete();
   // The first rank before `rank` that has joined with the same device, or -1.
   int same_device(int rank);
+  // Whether another rank that has joined is a thread of this rank's process.
+  bool shares_process(int rank);
   void leave(int rank);
   void unlink();
 

@@ -88,6 +88,13 @@ TEST(Nccl, RefusesWhatItsRulesForbid) {
     EXPECT_EQ(ncclSend(memory, 50, ncclFloat32, 2, comms[0], stream), ncclInvalidArgument) << "no such rank";
     EXPECT_EQ(ncclSend(memory, 50, ncclFloat32, -1, comms[0], stream), ncclInvalidArgument);
     EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    void* pooled = nullptr;
+    must(cudaMallocAsync(&pooled, 400, stream));
+    const auto send = [&] { return ncclSend(pooled, 100, ncclFloat32, 0, comms[0], stream); };
+    EXPECT_EQ(send(), ncclInvalidArgument) << "the other device does not reach a pool";
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("memory of a pool"), std::string::npos);
+    must(cudaFreeAsync(pooled, stream));
+    stream.wait();
   }
   must(ncclCommDestroy(comms[0]));
   EXPECT_EQ(ncclCommDestroy(comms[0]), ncclInvalidArgument) << "destroyed already";

@@ -2,6 +2,7 @@
 // by the host and by collectives that NCCL carries; with "forget" the one wait that the use needs is left
 // out. For the thread sanitizer, which reports what nothing orders.
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -228,6 +229,7 @@ const std::map<std::string, Use>& uses() {
 }  // namespace zp
 
 int main(int count, char** words) {
+  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);  // as the backend does
   const std::string name = count > 1 ? words[1] : "";
   if (!zp::uses().contains(name)) return 2;
   const zp::Use& use = zp::uses().at(name);

@@ -206,6 +206,16 @@ TEST_F(Executable, ProvesEveryStageThroughNcclsCollectivesWithTheHashOfTheHost) 
   EXPECT_EQ(hashes(nccl.out), hashes(host.out));
   EXPECT_NE(text_of(file("run.jsonl")).find(R"("nccl":{"version":"2.)"), std::string::npos);
   EXPECT_NE(text_of(file("run.jsonl")).find(R"("log":"INIT,P2P,NET,NVLS,TUNING")"), std::string::npos);
+  EXPECT_NE(text_of(file("run.jsonl")).find(R"("NCCL_P2P_DIRECT_DISABLE":"1")"), std::string::npos);
+}
+
+// Nobody gave the GPUs of other ranks access to a pool.
+TEST_F(Executable, IsToldWhereRanksOfOneProcessWouldReachEachOthersPools) {
+  const Outcome direct = shell("NCCL_P2P_DIRECT_DISABLE=0 ZP verify --device emulated --transport nccl" +
+                               kFew + " --ranks 2 --wire i64 --algorithm native");
+  EXPECT_EQ(direct.code, 2) << direct.err;
+  EXPECT_NE(direct.err.find("a pool that the devices of other ranks do not reach"), std::string::npos)
+      << direct.err;
 }
 
 TEST_F(Executable, ProvesTinyThroughNcclsCollectivesWithTheHashOfTheHost) {
@@ -363,6 +373,20 @@ TEST_F(Executable, RefusesAGpuThatIsTooOldInOneLine) {
   EXPECT_NE(old.err.find("compute capability 7.5"), std::string::npos) << old.err;
   EXPECT_EQ(of_capability("80", "devices").code, 0);
   EXPECT_NE(of_capability("103", "devices").out.find(" 10.3 "), std::string::npos);
+}
+
+TEST_F(Executable, RefusesADriverThatIsTooOldInOneLine) {
+  const auto of_driver = [&](const std::string& number) {
+    return shell("ZP_EMULATED_CUDA_DRIVER=" + number +
+                 " ZP verify --device emulated --ranks 1 --model synthetic --steps 1 --stages ddp");
+  };
+  const Outcome old = of_driver("12000");
+  EXPECT_EQ(old.code, 5) << old.err;
+  EXPECT_EQ(lines_in(old.err), 1) << old.err;
+  EXPECT_NE(old.err.find("the driver is of CUDA 12.0, and kernels need one of 12.1 or later"),
+            std::string::npos)
+      << old.err;
+  EXPECT_EQ(of_driver("12010").code, 0);
 }
 
 TEST_F(Executable, ListsDevicesAndWhereRanksWouldGo) {

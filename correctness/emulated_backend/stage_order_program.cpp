@@ -35,6 +35,7 @@ mutants::Outcome outcome_on(Route route) {
 }  // namespace zp
 
 int main(int count, char** words) {
+  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);  // as the backend does before ranks begin
   constexpr std::array kRoutes{zp::Route::staged, zp::Route::gpu_aware, zp::Route::carried};
   const std::string name = count == 2 ? words[1] : "";
   const auto* const route =

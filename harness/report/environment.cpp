@@ -56,6 +56,7 @@ constexpr std::array kRecorded{
     "NCCL_NET",
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DIRECT_DISABLE",
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
     "NCCL_PROTO",

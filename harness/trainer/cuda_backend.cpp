@@ -4,6 +4,8 @@
 // it on the host.
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "harness/device/cuda_device.hpp"
 #include "harness/trainer/backend_library.hpp"
 #include "harness/transport/aware.hpp"
@@ -98,7 +100,12 @@ class CudaBackend final : public Backend {
   std::string versions() const override {
     return fmt::format("CUDA driver {}, runtime {}", version_text(here_.driver), version_text(here_.runtime));
   }
-  void ask_carrier(CarrierLog log) const override { ask_nccl_for_words(log); }
+  void ask_carrier(CarrierLog log) const override {
+    // Among ranks of one process, and there alone, NCCL would have GPUs reach into each other's buffers, and
+    // those of a pool are reached by its own GPU only, as long as cudaMemPoolSetAccess allows no other.
+    setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);
+    ask_nccl_for_words(log);
+  }
   std::string carrier_version() const override { return nccl_version(); }
   std::vector<std::string> carrier_words() const override { return nccl_words(); }
   std::string carrier_log() const override { return nccl_log(); }
