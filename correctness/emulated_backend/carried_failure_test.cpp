@@ -211,6 +211,40 @@ TEST(CarriedFailures, ABufferInFlightKnowsThatItsTransportHasEnded) {
   for (const auto& [rank, ending] : endings.by_rank) EXPECT_EQ(ending.code, Exit::pass) << ending.text;
 }
 
+// Takes so many marks, and then no more.
+class Faltering final : public Stream {
+ public:
+  Faltering(Stream& inner, int marks) : inner_(inner), marks_(marks) {}
+  std::shared_ptr<Mark> mark() override {
+    if (--marks_ < 0) fail(Exit::cuda, "no mark");
+    return inner_.mark();
+  }
+  void run_after(const Pending& pending) override { inner_.run_after(pending); }
+  void copy(const View& from, const View& to) override { inner_.copy(from, to); }
+  void to_pinned(std::span<const std::byte> from, std::byte* to) override { inner_.to_pinned(from, to); }
+  void from_pinned(const std::byte* from, std::span<std::byte> to) override { inner_.from_pinned(from, to); }
+
+ private:
+  Stream& inner_;
+  int marks_;
+};
+
+TEST(CarriedFailures, ATransportEndsAlthoughItsStreamTookNoMarkOfACollective) {
+  const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
+    TestRig rig(endpoint, direct(kShort));
+    Faltering stream(*rig.stream, 1);  // of the collective's beginning
+    CollectiveOptions options = direct(kShort);
+    options.stream = &stream;
+    rig.transport = make_carried(rig.link, *rig.device, rig.kernels, rig.control, options);
+    Gathering gathering(rig);
+    EXPECT_THROW(gathering.start(), Error);
+    rig.stream->finish();
+    endpoint.control->barrier();
+    rig.transport.reset();
+  });
+  for (const auto& [rank, ending] : endings.by_rank) EXPECT_EQ(ending.code, Exit::pass) << ending.text;
+}
+
 TEST(CarriedFailures, ARankThatNeverJoinsIsATimeout) {
   const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
     if (endpoint.link->rank() == 0) {

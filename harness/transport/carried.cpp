@@ -66,14 +66,16 @@ class Carried final : public Transport, private Lookout {
 
   ~Carried() override {
     try {
-      if (std::uncaught_exceptions() == 0 && !under_way_.empty()) under_way_.back().ended->wait();
+      // Without a mark where the stream took none: then its end is not known.
+      const std::shared_ptr<Mark> last = under_way_.empty() ? nullptr : under_way_.back().ended;
+      if (std::uncaught_exceptions() == 0 && last != nullptr) last->wait();
       see_ended();
     } catch (const Error&) {
       // Given up, and whoever waits for what it wrote is told.
     }
     if (!under_way_.empty())
       abandon(Error(Exit::internal, "a collective was in flight when its transport ended"));
-    if (pieces_.held()) pieces_.all().storage()->written_by(stream_.mark());
+    keep_pieces();
     carrier_.set_lookout(nullptr);
   }
 
@@ -133,6 +135,16 @@ class Carried final : public Transport, private Lookout {
     const bool regular = cuts.within.empty() && cuts.at == Cuts::equal(world(), cuts.of(0).length()).at;
     if (is_native() && !regular)
       fail(Exit::unavailable, "algorithm native: moves whole slices of one length");
+  }
+
+  // Until the stream has done with them. A device that takes no mark does nothing more.
+  void keep_pieces() {
+    if (!pieces_.held()) return;
+    try {
+      pieces_.all().storage()->written_by(stream_.mark());
+    } catch (const Error&) {
+      return;
+    }
   }
 
   // ---- What is put on the stream

@@ -105,7 +105,8 @@ class Collectives final : public Transport {
   }
   ~Collectives() override {
     abandon_all(Error(Exit::internal, "a collective was in flight when its transport ended"));
-    if (stream_ != nullptr && pieces_.held()) pieces_.all().storage()->written_by(stream_->mark());
+    const std::shared_ptr<Pending> work = mark_unless_failed();
+    if (work != nullptr && pieces_.held()) pieces_.all().storage()->written_by(work);
   }
 
   int rank() const override { return link_.rank(); }
