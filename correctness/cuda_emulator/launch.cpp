@@ -128,6 +128,7 @@ int meet_block(Site site, bool predicate) {
 }
 
 void meet_warp(std::uint32_t mask, Site site) {
+  if (barrier_left_out(site)) return;
   Block::of_this_thread().meet_lanes(Meeting::warp, mask, 0, 0, site);
 }
 

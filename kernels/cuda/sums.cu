@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kSquareThreads) square_sum(const T* x, int64_t
       }
       sum.add(squares);
     }
-    __syncwarp();
+    __syncwarp();  // before the rows are brought anew
   }
   // The limbs of a saturated sum are those that ExactSum sends to other ranks.
   for (int limb = 0; limb < 6; ++limb) {

@@ -1,6 +1,6 @@
 // kernel_races_program [FILE LINE]: every kernel of the table as CUDA code on the emulated runtime, and then
-// the barriers that its blocks came to, a line each; those of one line of the source are left out. For the
-// thread sanitizer, to which each CUDA thread is a thread (ZP_EMULATED_CUDA_RACE_CHECK=1).
+// the barriers that its blocks and warps came to, a line each; those of one line of the source are left out.
+// For the thread sanitizer, to which each CUDA thread is a thread (ZP_EMULATED_CUDA_RACE_CHECK=1).
 #include <cstdio>
 #include <cstdlib>
 
