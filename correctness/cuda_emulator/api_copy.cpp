@@ -98,7 +98,8 @@ cudaError_t check_copy(const Copied& copied, cudaMemcpyKind kind, const char* ca
                 static_cast<int>(kind));
 }
 
-// Pageable memory: CUDA takes it before it returns, and has filled it when it returns.
+// Pageable memory: it is taken before this returns, and filled; that it is filled CUDA does not promise, so
+// nothing is ordered by it.
 cudaError_t copy_in_stream(const Copied& copied, cudaMemcpyKind kind, cudaStream_t handle, const char* call) {
   Homes homes;
   const cudaError_t code = check_copy(copied, kind, call, homes);
@@ -116,7 +117,7 @@ cudaError_t copy_in_stream(const Copied& copied, cudaMemcpyKind kind, cudaStream
   }
   const cudaError_t enqueued = enqueue(handle, new Copy(call, wanted, staged));
   if (enqueued == cudaSuccess && homes.to == Home::pageable)
-    wait_for_stream(*stream.get(), Ordered::yes, call);
+    wait_for_stream(*stream.get(), Ordered::no, call);
   return enqueued;
 }
 

@@ -37,6 +37,7 @@ bool holds(const float* device, std::size_t length, cudaStream_t stream,
            const std::function<float(std::size_t)>& expected) {
   std::vector<float> got(length);
   must(cudaMemcpyAsync(got.data(), device, length * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  must(cudaStreamSynchronize(stream));
   for (std::size_t i = 0; i < length; ++i) {
     if (got[i] != expected(i)) return false;
   }
@@ -175,6 +176,7 @@ bool adds_bf16(const Rank& mine) {
   must(ncclAllReduce(memory, memory, 1, ncclBfloat16, ncclSum, mine.comm, stream));
   __nv_bfloat16 got = part;
   must(cudaMemcpyAsync(&got, memory, sizeof got, cudaMemcpyDeviceToHost, stream));
+  stream.wait();
   float expected = 255;
   for (int rank = 1; rank < mine.world; ++rank) {
     expected = __bfloat162float(__float2bfloat16_rn(expected + 255.0F - static_cast<float>(rank % 2)));

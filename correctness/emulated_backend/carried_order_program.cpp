@@ -17,7 +17,7 @@ namespace zp {
 namespace {
 
 constexpr int kWorld = 2;
-constexpr Elements kSlice{20'000};
+constexpr Elements kSlice{1000};
 constexpr double kTimeout_s = 60.0;
 
 enum class Forget {
@@ -88,7 +88,7 @@ const NcclFunctions& watched_functions() {
 }
 
 struct Bench {
-  Bench(Endpoint& endpoint, Forget forget)
+  Bench(Endpoint& endpoint, Algorithm algorithm, Forget forget)
       : device(make_cuda_device(endpoint.link->rank(), Fill::nan)),
         forgetful(*transport_stream, *compute_stream, forget),
         compute(kernels::make_ordered_table(
@@ -98,7 +98,7 @@ struct Bench {
         carrier(make_nccl_carrier(watched_functions(), *device, *transport_stream, *endpoint.control,
                                   kTimeout_s)),
         transport(make_carried(*carrier, *device, *additions, *endpoint.control,
-                               {.algorithm = Algorithm::direct,
+                               {.algorithm = algorithm,
                                 .places = Places::in_rank_order(kWorld),
                                 .timeout_s = kTimeout_s,
                                 .stream = &forgetful})) {
@@ -110,16 +110,25 @@ struct Bench {
   void read(const Buffer& from, const Buffer& to) {
     compute->run(kernels::GeluForward{.x = from.all(), .y = to.all()});
   }
-  void gather(const View& mine) {
-    transport->all_gather({.mine = mine, .whole = x.all(), .cuts = cuts, .label = {}});
-    if (!hasty) return;
+  void rewrite(const Buffer& integers) {
+    compute->run(kernels::Fold{.inputs = {integers.all()}, .out = integers.all()});
+  }
+  // What a call of NCCL works on. Should it have come to no stream yet, it does so now.
+  void read_what_was_called_for() {
     read(x, y);
     ncclResult_t state = ncclSuccess;
     nccl_functions().get_async_error(joined, &state);
   }
+  void gather(const View& mine) {
+    transport->all_gather({.mine = mine, .whole = x.all(), .cuts = cuts, .label = {}});
+  }
   void gather() { gather(x.part(cuts.of(transport->place()))); }
-  void reduce() {
-    transport->reduce_scatter({.whole = x.all(), .mine = mine.all(), .cuts = cuts, .label = {}});
+  void reduce(const FixedPoint& fixed = {}) {
+    transport->reduce_scatter(
+        {.whole = x.all(), .mine = mine.all(), .cuts = cuts, .label = {}, .fixed = fixed});
+  }
+  void sum(const FixedPoint& fixed = {}, const View& sums = {}) {
+    transport->all_reduce({.whole = x.all(), .cuts = cuts, .label = {}, .fixed = fixed, .sums = sums});
   }
   void finish() {
     compute_stream->finish();
@@ -135,6 +144,7 @@ struct Bench {
   Buffer y = device->acquire(Category::activations, Type::f32, cuts.whole());
   Buffer mine = device->acquire(Category::activations, Type::f32, kSlice);
   Buffer other = device->acquire(Category::activations, Type::f32, kSlice);
+  Buffer integers = device->acquire(Category::activations, Type::i64, cuts.whole());
   std::unique_ptr<kernels::Table> compute, additions;
   std::unique_ptr<Carrier> carrier;
   std::unique_ptr<Transport> transport;
@@ -144,6 +154,7 @@ struct Bench {
 struct Use {
   Forget needs;  // what the use cannot do without
   void (*run)(Bench&);
+  Algorithm algorithm = Algorithm::direct;
 };
 
 const std::map<std::string, Use>& uses() {
@@ -215,12 +226,59 @@ const std::map<std::string, Use>& uses() {
             bench.given_up = true;
           }
         }}},
-      {"kernels_read_after_a_call_of_nccl",
+      {"sum_of_integers_that_kernels_wrote",
+       {Forget::transport_waits,
+        [](Bench& bench) {
+          bench.rewrite(bench.integers);
+          bench.sum({}, bench.integers.all());
+        }}},
+      {"kernels_read_what_sums_of_integers_became",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.sum({}, bench.integers.all());
+          bench.read(bench.x, bench.y);
+        }}},
+      {"kernels_write_an_image_that_was_summed",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.write(bench.x);
+          bench.sum({.image = bench.integers.all()});
+          bench.rewrite(bench.integers);
+        }}},
+      {"sum_over_an_image_that_kernels_wrote",
+       {Forget::transport_waits,
+        [](Bench& bench) {
+          bench.write(bench.x);
+          bench.rewrite(bench.integers);
+          bench.reduce({.image = bench.integers.all()});
+        }}},
+      {"kernels_read_after_a_group_of_calls",
        {Forget::settling,
         [](Bench& bench) {
           bench.gather();
-          if (!hasty) bench.read(bench.x, bench.y);
+          bench.read_what_was_called_for();
         }}},
+      {"kernels_read_after_a_gather_by_nccl",
+       {Forget::settling,
+        [](Bench& bench) {
+          bench.gather();
+          bench.read_what_was_called_for();
+        },
+        Algorithm::native}},
+      {"kernels_read_after_a_sum_by_nccl",
+       {Forget::settling,
+        [](Bench& bench) {
+          bench.sum();
+          bench.read_what_was_called_for();
+        },
+        Algorithm::native}},
+      {"kernels_read_after_slices_of_a_sum_by_nccl",
+       {Forget::settling,
+        [](Bench& bench) {
+          bench.reduce();
+          bench.read_what_was_called_for();
+        },
+        Algorithm::native}},
   };
   return list;
 }
@@ -234,7 +292,7 @@ int main(int count, char** words) {
   if (!zp::uses().contains(name)) return 2;
   const zp::Use& use = zp::uses().at(name);
   zp::transport_named("nccl").run(zp::kWorld, zp::kTimeout_s, [&](zp::Endpoint& endpoint) {
-    zp::Bench bench(endpoint, count > 2 ? use.needs : zp::Forget::nothing);
+    zp::Bench bench(endpoint, use.algorithm, count > 2 ? use.needs : zp::Forget::nothing);
     use.run(bench);
     if (!bench.given_up) bench.finish();
     endpoint.control->barrier();

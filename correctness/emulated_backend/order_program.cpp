@@ -7,6 +7,7 @@
 #include <string>
 
 #include "correctness/cuda_emulator/arena.hpp"
+#include "correctness/cuda_emulator/waits.hpp"
 #include "harness/device/cuda_device.hpp"
 #include "harness/device/host_access.hpp"
 #include "harness/transport/aware.hpp"
@@ -19,6 +20,7 @@ namespace zp {
 namespace {
 
 constexpr Elements kLength{20'000};
+constexpr int64_t kSide = 20;  // of matrices
 
 // Waits that are asked of it are not made.
 class Forgetful final : public Stream {
@@ -94,19 +96,25 @@ struct Bench {
   void read(kernels::Table& on, const Buffer& from, const Buffer& to) {
     on.run(kernels::GeluForward{.x = from.all(), .y = to.all()});
   }
-  std::unique_ptr<kernels::Table> product_on_b() {
+  std::unique_ptr<kernels::Table> product_table(Type operands) {
     const cudaStream_t stream = own_b->handle();
-    return kernels::make_ordered_table(
-        kernels::make_vendor_table(kernels::make_cuda_table(*device, {.stream = stream}), *device,
-                                   {.stream = stream, .operands = Type::f32}),
-        b());
+    return kernels::make_vendor_table(
+        kernels::make_cuda_table(*device, {.stream = stream}), *device,
+        {.stream = stream, .operands = operands, .largest_a = kSide * kSide, .largest_b = kSide * kSide});
+  }
+  std::unique_ptr<kernels::Table> product_on_b() {
+    return kernels::make_ordered_table(product_table(Type::f32), b());
   }
   // The first elements of y become a product of those of x.
   void multiply(kernels::Table& product) const {
-    constexpr int64_t kSide = 20;
     const Range square{{0}, {kSide * kSide}};
     product.run(kernels::Gemm{
         .a = x.part(square), .b = x.part(square), .c = y.part(square), .m = kSide, .n = kSide, .k = kSide});
+  }
+  // Of this thread, of the host: where waits are left out at all.
+  void leave_out_next_wait() const {
+    const int next = 1;
+    if (forget_) emulated::watch_waits(&next, 1);
   }
   void finish() {
     own_a->finish();
@@ -154,6 +162,14 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          const auto product = bench.product_on_b();
          bench.multiply(*product);
          std::printf("%g\n", static_cast<double>(HostView<float>(bench.y.all())[0]));
+       }},
+      // Its operands, rounded, lie in memory that the table gives back.
+      {"table_ends_before_its_product",
+       [](Bench& bench) {
+         auto product = bench.product_table(Type::bf16);
+         bench.multiply(*product);
+         bench.leave_out_next_wait();
+         product.reset();
        }},
       {"write_after_write",
        [](Bench& bench) {

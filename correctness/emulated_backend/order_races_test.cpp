@@ -25,7 +25,8 @@ std::vector<Use> uses() {
                            "host_write", "drop", "send", "receive", "aware_send", "aware_receive"})
     all.push_back({ZP_ORDER_PROGRAM, name});
 #if ZP_CUBLASLT
-  for (const char* name : {"product_after_write", "write_after_product", "read_of_product"})
+  for (const char* name :
+       {"product_after_write", "write_after_product", "read_of_product", "table_ends_before_its_product"})
     all.push_back({ZP_ORDER_PROGRAM, name, 33});
 #endif
 #ifdef ZP_CARRIED_ORDER_PROGRAM
@@ -34,7 +35,11 @@ std::vector<Use> uses() {
         "kernels_read_a_sum", "kernels_write_where_a_gather_wrote",
         "kernels_write_a_slice_that_a_gather_read", "the_host_reads_what_was_gathered",
         "a_gathered_buffer_ends", "a_transport_ends_whose_pieces_are_added",
-        "a_transport_ends_while_an_error_passes", "kernels_read_after_a_call_of_nccl"})
+        "a_transport_ends_while_an_error_passes", "sum_of_integers_that_kernels_wrote",
+        "kernels_read_what_sums_of_integers_became", "kernels_write_an_image_that_was_summed",
+        "sum_over_an_image_that_kernels_wrote", "kernels_read_after_a_group_of_calls",
+        "kernels_read_after_a_gather_by_nccl", "kernels_read_after_a_sum_by_nccl",
+        "kernels_read_after_slices_of_a_sum_by_nccl"})
     all.push_back({ZP_CARRIED_ORDER_PROGRAM, name});
 #endif
   return all;

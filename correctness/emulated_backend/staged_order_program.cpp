@@ -25,6 +25,7 @@ constexpr int kWorld = 3;
 constexpr Elements kSlice{1000};
 constexpr double kTimeout_s = 60.0;
 constexpr int64_t kAttentionRows = 8;
+constexpr int64_t kTooMany = int64_t{1} << 20;  // numbers of 1 in a sum of fixed point
 
 // All other ranks. Messages to them are read when they are sent; those from them come when they have been
 // asked for often enough.
@@ -75,11 +76,18 @@ struct Bench {
   void read(const View& from) {
     compute->run(kernels::GeluForward{.x = from, .y = copy.part({{0}, from.length()})});
   }
+  void rewrite(const Buffer& integers) {
+    compute->run(kernels::Fold{.inputs = {integers.all()}, .out = integers.all()});
+  }
   Handle reduce(const Cuts& by) {
     return transport->reduce_scatter(
         {.whole = whole.all(), .mine = mine.part(part(by)), .cuts = by, .label = {}});
   }
   Handle reduce() { return reduce(cuts); }
+  void sum(const FixedPoint& fixed, const View& sums) {
+    transport->all_reduce(
+        {.whole = whole.all(), .cuts = cuts, .divisor = 3.0F, .label = {}, .fixed = fixed, .sums = sums});
+  }
   Handle gather(const View& from) {
     return transport->all_gather({.mine = from, .whole = whole.all(), .cuts = cuts, .label = {}});
   }
@@ -159,12 +167,32 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
       {"sum_in_fixed_point",
        [](Bench& bench) {
          bench.write(bench.whole.all());
-         bench.transport->all_reduce({.whole = bench.whole.all(),
-                                      .cuts = bench.cuts,
-                                      .divisor = 3.0F,
-                                      .label = {},
-                                      .fixed = {.image = bench.image.all(), .terms = 8}});
-         bench.compute->run(kernels::ToFixed{.from = bench.whole.all(), .to = bench.image.all(), .terms = 8});
+         bench.sum({.image = bench.image.all(), .terms = 8}, {});
+         bench.rewrite(bench.image);
+       }},
+      {"slices_of_a_sum_in_fixed_point",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.rewrite(bench.image);
+         bench.transport->reduce_scatter({.whole = bench.whole.all(),
+                                          .mine = bench.mine.all(),
+                                          .cuts = bench.cuts,
+                                          .label = {},
+                                          .fixed = {.image = bench.image.all(), .terms = 8}});
+         bench.rewrite(bench.image);
+       }},
+      {"sum_of_integers",
+       [](Bench& bench) {
+         bench.rewrite(bench.image);
+         bench.sum({}, bench.image.all());
+         bench.read(bench.whole.all());
+         bench.whole.drop();  // first: messages of the whole tell the host that the integers were summed
+       }},
+      {"host_holds_what_is_refused",
+       [](Bench& bench) {
+         bench.write(bench.whole.all());
+         bench.compute->run(
+             kernels::ToFixed{.from = bench.whole.all(), .to = bench.image.all(), .terms = kTooMany});
        }},
       {"sums_of_buckets",
        [](Bench& bench) {
