@@ -68,6 +68,9 @@ function(zp_backend name)
     ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
   target_link_libraries(${target} PRIVATE zp_flags fmt::fmt ${CMAKE_DL_LIBS})
+  if(ZP_SANITIZE MATCHES undefined)
+    target_compile_options(${target} PRIVATE ${ZP_COLD_OPTIONS})
+  endif()
   zp_unity(${target})
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}

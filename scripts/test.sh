@@ -151,30 +151,33 @@ beside() {
 # warnings; plain arithmetic and what is wrong on purpose are not run a second time. The thread sanitizer sees what has
 # threads.
 sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
-long='HoldsItsClaims|RoundsPartialSums|FoldsDeepTrees|SumsInFixedPoint|Hash\.IsOne|ReferenceGptGradient|FiniteDifferences'
-long+='|_t1100_|RandomConfigurations|GpuCheck|nccl_w4|GathersEverySliceIntoItsPlace/nccl_w2'
-long+='|Proves.*(Emulated|Nccls|Vendor)|TimesVendor|InjectsFaultsOnTheEmulatedDevice'
-long+='|MakesTheCallsOfTheNote|CanonicalArithmetic|HalfUsed|OneAndAHalfUlps|golden_kernels'
-long+='|LargeTiles|x1100|VendorGemm|MayWriteOverAnyInput|RankZeroAtWork.*_w[34]'
+long='*HoldsItsClaims*:*RoundsPartialSums*:*FoldsDeepTrees*:*SumsInFixedPoint*:Hash.IsOne*:*ReferenceGptGradient*'
+long+=':*FiniteDifferences*:*_t1100_*:RandomConfigurations*:GpuCheck*:*nccl_w4*:*nccl_w3_ring*:*GathersEvery*/nccl_w2*'
+long+=':*Proves*Emulated*:*Proves*Nccls*:*ProvesVendor*:*TimesVendor*:*InjectsFaultsOnTheEmulatedDevice*'
+long+=':*MakesTheCallsOfTheNote*:CanonicalArithmetic*:HalfUsed*:*OneAndAHalfUlps*:*LargeTiles*:*x1100*:*VendorGemm*'
+long+=':*MayWriteOverAnyInput*:*RankZeroAtWork*_w3:*RankZeroAtWork*_w4:*GivesUpAProcess*'
 # Of numbers of ranks: three, and four where halving has several rounds with several collectives in flight.
-long+='|_w[5-8]|_w2_|_w4_(direct|ring)|(Gathers|Scatters|AllReduces|SumsFixedPoint|Converts).*_w4_halving'
-plain='Mutants/|EveryLie|Stage(Memory|Work|Traffic)|Tree\.|_bench_smoke|EveryFault.*_zero[12]|Late\.|GivesUpAProcess'
-plain+='|nccl_w3_ring|(KeepsSeveral|MovesBuckets).*_w3_ring|Hash\.OfARun|SquareSum|IsTheSlopeOfForward'
-threaded='All/|EveryStage\.DependsOnPlaces|Keep\.|Pool\.|HostTable\.|Wait\.|Barriers\.'
+for ranks in 5 6 7 8; do long+=":*_w${ranks}*"; done
+for what in Gathers Scatters AllReduces SumsFixedPoint Converts; do long+=":*$what*_w4_halving*"; done
+long+=':*_w2_*:*_w4_direct*:*_w4_ring*'
+plain='*Mutants/*:*EveryLie*:*StageMemory*:*StageWork*:*StageTraffic*:Tree.*:*EveryFault*_zero1*:*EveryFault*_zero2*'
+plain+=':*Late.*:*KeepsSeveral*_w3_ring*:*MovesBuckets*_w3_ring*:Hash.OfARun*:SquareSum*:*IsTheSlopeOfForward*'
+threaded='All/*:*EveryStage.DependsOnPlaces*:*Keep.*:*Pool.*:*HostTable.*:*Wait.*:*Barriers.*:*Race*:*Racy*:*Right*'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator_races=''
-if found ZP_CUDA_INCLUDE; then emulator_races='order_races_test kernel_races_test'; fi
+if found ZP_CUDA_INCLUDE; then emulator_races=' order_races_test kernel_races_test'; fi
 if found ZP_NCCL_INCLUDE; then emulator_races+=' cuda_emulator_races_test'; fi
 heading "mpi, promises, report page, scripts, the oracle; beside them clang, address and undefined-behaviour sanitizers"
 beside &
 if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
   check "one hash of g++ and clang" same_hash
-  tests "asan tests" build-asan -LE mpi -E "$long|$plain" -j "$cores"
+  GTEST_FILTER="-$long:$plain" tests "asan tests" build-asan -LE 'mpi|bench-smoke' -E golden_kernels -j "$cores"
 fi
 check "clang-tidy" tidy
 heading "thread sanitizer"
-if check "tsan build" build tsan "transport_test stages_test pool_test $emulator_races" "${sanitized[@]}"; then
-  tests "tsan tests" build-tsan -R "$threaded" -E "$long|_NOT_BUILT" -j "$cores"
+threads="transport_test stages_test pool_test$emulator_races"
+if check "tsan build" build tsan "$threads" "${sanitized[@]}"; then
+  GTEST_FILTER="$threaded-$long" tests "tsan tests" build-tsan -R "^(${threads// /|})$" -j "$cores"
 fi
 wait
 

@@ -45,7 +45,7 @@ build() {
     blocks) configure "$variant" g++ -O1 -DZP_PANEL_ROWS=48 -DZP_PANEL_COLUMNS=96 ;;
     aarch64)
       command -v qemu-aarch64 >/dev/null || skip "qemu-aarch64 (qemu-user) is not installed"
-      configure "$variant" aarch64-linux-gnu-g++ -O2 -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+      configure "$variant" aarch64-linux-gnu-g++ -O1 -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
         -DCMAKE_EXE_LINKER_FLAGS=-static
       ;;
     *)
