@@ -2,6 +2,8 @@
 // inputs, arguments that are refused, and values of every magnitude. CUDA code has the host's bits in each.
 #include <cmath>
 #include <limits>
+#include <string>
+#include <tuple>
 
 #include "correctness/kernels/cuda/both_tables.hpp"
 
@@ -344,13 +346,17 @@ TEST(CudaTable, HoldsTheWorkspaceOfItsClosedForm) {
 
 TEST(CudaCheck, ThrowsCudasOwnWords) {
   EXPECT_NO_THROW(check(cudaSuccess));
-  try {
-    check(cudaErrorMemoryAllocation);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::cuda);
-    EXPECT_NE(std::string(error.what()).find("out of memory"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("cuda_cases_test.cpp"), std::string::npos) << error.what();
+  for (const auto& [status, code, words] :
+       {std::tuple(cudaErrorInvalidValue, Exit::cuda, "invalid argument"),
+        {cudaErrorMemoryAllocation, Exit::unavailable, "out of memory"}}) {
+    try {
+      check(status);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("cuda_cases_test.cpp"), std::string::npos) << error.what();
+    }
   }
 }
 
