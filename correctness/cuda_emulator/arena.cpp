@@ -67,9 +67,12 @@ void on_violation(int, siginfo_t* info, void*) {
 
 void reserve() {
   void* const memory =
-      mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, kReserved + kGrowth, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fault("no addresses for memory of devices");
-  arena().begin = static_cast<unsigned char*>(memory);
+  const std::size_t off = reinterpret_cast<std::uintptr_t>(memory) % kGrowth;
+  arena().begin = static_cast<unsigned char*>(memory) + (kGrowth - off);
+  // Where the system has large pages, protecting few of them costs far less. Where not, nothing changes.
+  madvise(arena().begin, kReserved, MADV_HUGEPAGE);
   struct sigaction action = {};
   action.sa_sigaction = on_violation;
   action.sa_flags = SA_SIGINFO;
