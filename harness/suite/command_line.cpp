@@ -45,7 +45,7 @@ constexpr std::array kTrainingOptions{
     OptionRow{"--transport", "NAME", "threads, mpi (default under a launcher), or nccl between GPUs"},
     OptionRow{"--device", "NAME", "cpu (default), cuda, or emulated: CUDA's kernels on this processor"},
     OptionRow{"--mpi-buffers", "NAME",
-              "of GPUs: auto (handed to an MPI that says it is GPU-aware) or staged"},
+              "of GPUs: auto (handed to an MPI that is shown to be GPU-aware) or staged"},
     OptionRow{"--math", "NAME", "matrix products: ordered, or vendor (cuBLASLt; bench's default on cuda)"},
     OptionRow{"--algorithm", "NAME", "halving, direct, ring or native (default: by ranks and recipe)"},
     OptionRow{"--bucket-mb", "X", "most MB (10^6 B) of gradients in one reduction (default: a unit)"},

@@ -131,7 +131,7 @@ std::string devices_text(const DevicesOptions& options, const Backend* backend, 
   return cores + backend->versions() + "\n" + gpu_table(gpus, sources) + "\n" + limit_table(gpus) + "\n" +
          link_table(gpus, sources) + "\n" + peer_table(gpus, sources) + host + "\n" +
          placement(ranks, gpus, nics, sources.sys) +
-         "messages are staged through pinned memory, or handed to an MPI that says it is GPU-aware\n" +
+         "messages are staged through pinned memory, or handed to an MPI that is shown to be GPU-aware\n" +
          nccl_line(*backend) + note;
 }
 

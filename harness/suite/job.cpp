@@ -65,25 +65,6 @@ BatchShape shape_of(const VerifyOptions& options) {
   return shape;
 }
 
-// Between the memories of devices. A library reaches them by itself where it has said so.
-Route route_of(const Job& job, const VerifyOptions& options, std::string_view transport) {
-  if (job.carried) return Route::carried;
-  const bool may = job.backend != &cpu_backend() && transport == "mpi";
-  if (!may || options.mpi_buffers == MpiBuffers::staged) return Route::staged;
-  return mpi_says_gpu_aware().value_or(false) ? Route::gpu_aware : Route::staged;
-}
-
-std::string how_messages_go(const Job& job, const VerifyOptions& options, std::string_view transport) {
-  if (job.route == Route::carried) return "messages are carried by NCCL " + job.settings.nccl;
-  if (job.route == Route::gpu_aware)
-    return "messages are given to MPI where they lie (MPI says that it is GPU-aware)";
-  std::string staged = "messages are staged through pinned memory";
-  if (transport != "mpi") return staged;
-  if (options.mpi_buffers == MpiBuffers::staged) return staged + " (--mpi-buffers staged)";
-  return staged + (mpi_says_gpu_aware() ? " (MPI says that it is not GPU-aware)"
-                                        : " (MPI does not say whether it is GPU-aware)");
-}
-
 void describe(Job& job, const VerifyOptions& options, std::string_view transport) {
   RunSettings& s = job.settings;
   describe_host(s);
@@ -110,10 +91,6 @@ void describe(Job& job, const VerifyOptions& options, std::string_view transport
   s.threads = job.threads;
   s.device = job.backend->name();
   s.device_description = job.backend->description();
-  if (job.backend != &cpu_backend()) {
-    s.device_description += "; " + how_messages_go(job, options, transport);
-    s.route = name_of(job.route);
-  }
   s.math = name_of(job.math);
   if (job.math == Math::vendor) s.vendor = job.backend->vendor();
   s.grade = job.math == Math::vendor                            ? "vendor: " + s.vendor
@@ -257,7 +234,6 @@ StageRun Job::stage_run(const StageRow& row) const {
   run.training = training;
   run.corpus = tokens();
   run.collectives.algorithm = algorithm;
-  run.collectives.route = route;
   run.carried = carried;
   run.collectives.places = Places::in_rank_order(world);
   run.collectives.timeout_s = timeout_s;
@@ -296,7 +272,7 @@ Job resolve(const VerifyOptions& options, int world, std::string_view transport)
   job.backend = &backend_named(options.device);
   job.carried = transport_named(transport).carried;
   if (job.carried) begin_carrier(job, options.carrier_log);
-  job.route = route_of(job, options, transport);
+  job.mpi_buffers = options.mpi_buffers;
   job.math = options.math;
   check_model(options.model);
   job.model = options.model;

@@ -21,8 +21,8 @@ struct Job {
   Training training;
   std::optional<Corpus> corpus;  // none for the synthetic model
   Algorithm algorithm = Algorithm::direct;
-  bool carried = false;         // messages are the device's own library's (transport nccl)
-  Route route = Route::staged;  // of messages between devices' memories
+  bool carried = false;  // messages are the device's own library's (transport nccl)
+  MpiBuffers mpi_buffers = MpiBuffers::automatic;
   const Backend* backend = &cpu_backend();
   Math math = Math::ordered;
   int world = 1;
@@ -40,7 +40,7 @@ struct Job {
 
   const Corpus* tokens() const { return corpus ? &*corpus : nullptr; }
   Arithmetic arithmetic_of(const StageRow& row) const;  // canonical
-  StageRun stage_run(const StageRow& row) const;        // without faults, reference and replay
+  StageRun stage_run(const StageRow& row) const;        // without route, faults, reference and replay
   // Where the reference runs: on the host, unless a vendor's arithmetic is judged by itself.
   const Backend& reference_backend() const { return math == Math::vendor ? *backend : cpu_backend(); }
   ReferenceConfig reference_config(const Arithmetic& arithmetic) const;

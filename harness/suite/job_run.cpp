@@ -11,6 +11,7 @@
 #include "harness/base/archive.hpp"
 #include "harness/report/environment.hpp"
 #include "harness/suite/launched.hpp"
+#include "harness/suite/message_way.hpp"
 
 namespace zp {
 namespace {
@@ -116,7 +117,13 @@ std::optional<Error> JobRun::begin(const std::string& agreement, Endpoint& endpo
   standing_.places = places_on_nodes(job_, endpoint);
   find_local(endpoint, standing_);
   if (auto problem = shared_gpu(job_, standing_.local_rank, control)) return problem;
+  const MessageWay way = message_way(job_, standing_.local_rank, control);
+  standing_.route = way.route;
   if (control.rank() != 0) return std::nullopt;
+  if (!way.words.empty()) {
+    result_.settings.route = name_of(way.route);
+    result_.settings.device_description += "; " + way.words;
+  }
   result_.settings.threads = standing_.threads;
   result_.settings.nodes = standing_.places.nodes();
   return std::nullopt;
@@ -142,6 +149,7 @@ StageRun JobRun::stage_run(const StageRow& row, const std::vector<ReferenceRun>&
   run.local_rank = standing_.local_rank;
   run.local_ranks = standing_.local_ranks;
   run.collectives.places = standing_.places;
+  run.collectives.route = standing_.route;
   run.reference = &reference_of(references, arithmetic).steps;
   if (job_.golden.empty()) {
     run.replay = [&job = job_, arithmetic, &endpoint](int step, HashKind kind, int tensor) {

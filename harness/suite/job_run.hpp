@@ -20,6 +20,7 @@ struct Standing {
   // Number of this rank among those that share its memory, and how many these are.
   int local_rank = 0, local_ranks = 1;
   Places places;
+  Route route = Route::staged;  // of messages between devices' memories
 };
 
 // One rank's way through a job. Rank 0's result is the one that is shown and written.

@@ -8,6 +8,15 @@
 
 namespace zp {
 
+namespace {
+
+std::string_view route_asked_for(const Job& job) {
+  if (job.carried) return name_of(Route::carried);
+  return job.mpi_buffers == MpiBuffers::staged ? name_of(Route::staged) : "auto";
+}
+
+}  // namespace
+
 std::string agreement_of(const Job& job) {
   const RunSettings& s = job.settings;
   std::string text = fmt::format(
@@ -25,7 +34,7 @@ std::string agreement_of(const Job& job) {
       s.sequence, s.accumulate, s.seed, s.clip, s.optimizer, s.lr, s.momentum, s.beta1, s.beta2, s.epsilon,
       s.weight_decay, s.timeout_s, s.bucket_bytes, s.prefetch, s.overlap, job.threads_asked, s.injected,
       s.tied, s.unit_blocks, fmt::join(s.frozen, " "), s.keep, job.ranks_per_node, job.dump, s.device,
-      s.route, s.math, s.vendor);
+      route_asked_for(job), s.math, s.vendor);
   for (const StageRow* row : job.rows) text += fmt::format(" {}", row->name());
   text += fmt::format(", judged by golden file '{}', golden file written {}", job.golden_digest,
                       !s.write_golden.empty());

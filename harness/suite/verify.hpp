@@ -20,7 +20,7 @@ namespace zp {
 
 // How messages of GPUs' memory go through MPI.
 enum class MpiBuffers {
-  automatic,  // where they lie, if MPI says that it is GPU-aware; else staged
+  automatic,  // where they lie, if MPI says that it is GPU-aware and a trial shows it; else staged
   staged,
 };
 

@@ -36,15 +36,13 @@ void Job::send(Transit& transit, int to, int tag, std::span<const std::byte> byt
 void Job::receive(Transit& transit, int from, int tag, std::span<std::byte> bytes) {
   transit.direction = Direction::receive;
   transit.peer = from;
-  if (peer(from).withdraws) {
-    transit.outcome.state = Posted::State::cancelled;
-    return;
-  }
+  if (peer(from).withdraws) return;
   begin(transit, messages.receive(bytes.data(), bytes.size(), from, tag));
 }
 
 void Job::begin(Transit& transit, Posted posted) {
   transit.posted = std::move(posted);
+  transit.outcome = {};
   transit.asked_at = polls_;
   active_.push_back(&transit);
 }

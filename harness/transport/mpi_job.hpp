@@ -19,7 +19,7 @@ struct Transit {
   Direction direction = Direction::send;
   int peer = 0;
   Posted posted;
-  Posted::Outcome outcome;
+  Posted::Outcome outcome{.state = Posted::State::cancelled};  // until MPI has taken it
   int64_t asked_at = 0;  // the job's number of polls when somebody last asked
   bool active() const { return outcome.state == Posted::State::active; }
 };
