@@ -229,6 +229,29 @@ class Faltering final : public Stream {
   int marks_;
 };
 
+// Of a collective's beginning, or of its end.
+TEST(CarriedFailures, AMarkThatIsNotTakenIsAnErrorOfEveryRankAtOnce) {
+  for (const int marks : {0, 1}) {
+    const Endings endings = run({.guard = 0}, [&](Endpoint& endpoint) {
+      TestRig rig(endpoint, direct(kLong));
+      Faltering stream(*rig.stream, marks);
+      CollectiveOptions options = direct(kLong);
+      if (endpoint.link->rank() == 1) {
+        options.stream = &stream;
+        rig.transport = make_carried(rig.link, *rig.device, rig.kernels, rig.control, options);
+      }
+      Gathering gathering(rig);
+      gathering.start().wait();
+      gathering.start().wait();
+    });
+    for (const auto& [rank, ending] : endings.by_rank) {
+      EXPECT_EQ(ending.code, Exit::cuda) << rank;
+      expect_named(ending, {"rank 1: no mark in all-gather number 0 (gather params) of block.3 [tensor 3]"});
+    }
+    EXPECT_LT(endings.time_s, kPrompt);
+  }
+}
+
 TEST(CarriedFailures, ATransportEndsAlthoughItsStreamTookNoMarkOfACollective) {
   const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
     TestRig rig(endpoint, direct(kShort));
@@ -238,7 +261,8 @@ TEST(CarriedFailures, ATransportEndsAlthoughItsStreamTookNoMarkOfACollective) {
     rig.transport = make_carried(rig.link, *rig.device, rig.kernels, rig.control, options);
     Gathering gathering(rig);
     EXPECT_THROW(gathering.start(), Error);
-    rig.stream->finish();
+    EXPECT_THROW(gathering.start(), Error) << "the next one does not begin";
+    EXPECT_THROW(rig.stream->finish(), Error);
     endpoint.control->barrier();
     rig.transport.reset();
   });

@@ -158,15 +158,14 @@ class Carried final : public Transport, private Lookout {
       if (storage != nullptr) storage->settle(&stream_);
     }
     if (uses.read != nullptr) uses.read->settle_writers(&stream_);
-    under_way_.push_back({caption, stream_.mark(), nullptr});
-    try {
+    std::shared_ptr<Mark> ended;
+    attempt(caption, [&] {
+      under_way_.push_back({caption, stream_.mark(), nullptr});
       work();
-    } catch (const Error& error) {
-      abandon(named(error, caption));
-    } catch (const std::exception& error) {
-      abandon(Error(Exit::internal, error.what()));
-    }
-    const std::shared_ptr<Mark> ended = stream_.mark();
+    });
+    attempt(caption, [&] { ended = stream_.mark(); });
+    // Nobody would know when it is over.
+    if (ended == nullptr) throw Error(*failure_);
     if (!under_way_.empty()) under_way_.back().ended = ended;
     for (Storage* storage : uses.written) {
       if (storage != nullptr) storage->written_by(ended);
@@ -174,6 +173,18 @@ class Carried final : public Transport, private Lookout {
     if (uses.read != nullptr) uses.read->read_by(ended);
     if (failure_) throw Error(*failure_);
     return Handle(ended);
+  }
+
+  // What fails ends every collective that is under way.
+  template <class Act>
+  void attempt(const Caption& caption, const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      abandon(named(error, caption));
+    } catch (const std::exception& error) {
+      abandon(Error(Exit::internal, error.what()));
+    }
   }
 
   void reduce(const Sum& sum, Purpose purpose) {
