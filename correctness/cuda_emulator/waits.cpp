@@ -137,6 +137,8 @@ void host_touches_memory() {
   if (watching) watch.moments.push_back({.what = What::host_works});
 }
 
+void watch_no_more() { watching = false; }
+
 int waits_asked_for() { return watch.waits; }
 
 bool is_needed(int wait) {

@@ -14,7 +14,10 @@ void watch_waits(const int* left_out, int count);
 // The program touches memory that streams use, now.
 void host_touches_memory();
 
-// How many waits there were since.
+// All later waits are made, and not counted.
+void watch_no_more();
+
+// How many waits there were while it watched.
 int waits_asked_for();
 
 // Without a wait that is not needed, and without all that were found so before it, streams and the host would

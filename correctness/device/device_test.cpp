@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/device/host_access.hpp"
@@ -14,14 +15,21 @@
 namespace zp {
 namespace {
 
-class Noted final : public Pending {
+class Noted : public Pending {
  public:
   Noted(std::vector<std::string>& notes, std::string name) : notes_(notes), name_(std::move(name)) {}
   void wait() override { notes_.push_back(name_); }
+  const std::string& name() const { return name_; }
 
  private:
   std::vector<std::string>& notes_;
   std::string name_;
+};
+
+class NotedOfAStream final : public Noted {
+ public:
+  using Noted::Noted;
+  const Stream* stream() const override { return reinterpret_cast<const Stream*>(this); }  // its address only
 };
 
 struct Waiting : testing::Test {
@@ -92,6 +100,12 @@ class Far final : public Device, public FarMemory {
   }
   std::byte* pin(Bytes) override { return nullptr; }
   void unpin(std::byte*) noexcept override {}
+  void give_back_after(Pending& work) override {
+    notes_.push_back("after " + dynamic_cast<const Noted&>(work).name());
+  }
+  std::shared_ptr<Pending> readying() override { return std::exchange(fill, nullptr); }
+
+  std::shared_ptr<Pending> fill;
 
  private:
   std::vector<std::string>& notes_;
@@ -111,6 +125,29 @@ TEST(FarMemory, IsCopiedAndTheHostIsRefused) {
   const HostView<float> seen(buffer.all());
   EXPECT_EQ(std::vector<float>(seen.begin(), seen.end()), (std::vector<float>{0.0F, 5.0F, 6.0F}));
   EXPECT_EQ(notes, (std::vector<std::string>{"writer", "to device", "writer", "to host"}));
+}
+
+// Work of streams comes first in their order; nobody waits for it.
+TEST(FarMemory, IsGivenBackAfterWorkOfStreamsAndTheHostWaitsForTheRest) {
+  std::vector<std::string> notes;
+  Far device(notes);
+  Buffer buffer = device.acquire(Category::grads, Type::f32, {3});
+  buffer.all().storage()->writers = {std::make_shared<Noted>(notes, "writer"),
+                                     std::make_shared<NotedOfAStream>(notes, "writer of a stream")};
+  buffer.all().storage()->readers = {std::make_shared<NotedOfAStream>(notes, "reader of a stream")};
+  buffer.drop();
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{"after writer of a stream", "writer", "after reader of a stream"}));
+}
+
+TEST(FarMemory, IsUsedAfterWhatReadiesIt) {
+  std::vector<std::string> notes;
+  Far device(notes);
+  device.fill = std::make_shared<Noted>(notes, "readied");
+  const Buffer buffer = device.acquire(Category::grads, Type::f32, {3});
+  EXPECT_TRUE(notes.empty());
+  const HostView<float> seen(buffer.all());
+  EXPECT_EQ(notes, (std::vector<std::string>{"readied", "to host"}));
 }
 
 TEST(View, IsReadAsTheTypeItHolds) {

@@ -142,6 +142,26 @@ TEST(CarriedFailures, AnErrorOfNcclIsOneOfEveryRankInItsOwnWords) {
   EXPECT_LT(endings.time_s, kPrompt);
 }
 
+// The host goes on after a collective without waiting for it.
+TEST(CarriedFailures, AnErrorThatIsFoundByALaterCallNamesTheCollectiveThatFailed) {
+  const Endings endings = run(with_fault(NcclFault::error, 1, 1), [](Endpoint& endpoint) {
+    TestRig rig(endpoint, direct(kLong));
+    Gathering gathering(rig);
+    gathering.start().wait();
+    gathering.start();
+    for (;;) {
+      std::this_thread::sleep_for(1ms);
+      gathering.start();
+      endpoint.control->check();
+    }
+  });
+  for (const auto& [rank, ending] : endings.by_rank) {
+    EXPECT_EQ(ending.code, Exit::cuda) << rank;
+    expect_named(ending, {"rank 1: NCCL: ", "another process exited", "all-gather number 1 "});
+  }
+  EXPECT_LT(endings.time_s, kPrompt);
+}
+
 TEST(CarriedFailures, CollectivesThatDoNotFitNeverEndInData) {
   const Endings endings = run({.nccl_mismatch = 0, .guard = 0}, [](Endpoint& endpoint) {
     TestRig rig(endpoint, direct(kShort));

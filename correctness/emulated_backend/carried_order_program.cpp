@@ -185,6 +185,12 @@ const std::map<std::string, Use>& uses() {
           bench.reduce();
           bench.read(bench.mine, bench.other);
         }}},
+      {"kernels_read_what_was_gathered",
+       {Forget::marks,
+        [](Bench& bench) {
+          bench.gather(bench.mine.all());
+          bench.read(bench.x, bench.y);
+        }}},
       {"kernels_write_where_a_gather_wrote",
        {Forget::marks,
         [](Bench& bench) {

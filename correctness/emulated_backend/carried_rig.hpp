@@ -17,7 +17,11 @@ namespace zp {
 class NearDevice final : public Device {
  public:
   explicit NearDevice(Device& inner) : inner_(inner) {}
-  void* allocate(Category category, Bytes bytes) override { return inner_.allocate(category, bytes); }
+  void* allocate(Category category, Bytes bytes) override {
+    void* data = inner_.allocate(category, bytes);
+    if (const auto readying = inner_.far_memory()->readying()) readying->wait();
+    return data;
+  }
   void release(Category category, void* data, Bytes bytes) noexcept override {
     inner_.release(category, data, bytes);
   }

@@ -99,6 +99,33 @@ TEST(CudaDevice, KnowsWhatItsPoolHolds) {
   EXPECT_EQ(device->memory().used_most, Bytes{1 << 20});
 }
 
+// A buffer of a length that was given back takes that memory, which is then filled anew; all other memory
+// goes back to the pool before one takes any of it, so that the pool's peak is what buffers hold at most.
+TEST(CudaDevice, UsesMemoryAgainAndItsPoolNeverHasMoreThanBuffersHold) {
+  for (const Fill fill : {Fill::zero, Fill::nan}) {
+    const auto device = make_cuda_device(0, fill);
+    const auto stream = device->make_stream();
+    constexpr Elements kLength{1 << 18}, kOther{3 << 17};
+    Buffer first = device->acquire(Category::gathered, Type::f32, kLength);
+    Buffer kept = device->acquire(Category::params, Type::f32, kLength);
+    write_from_host<float>(kept.all(), std::vector<float>(static_cast<size_t>(kLength.n), 1.0F));
+    const void* const place = first.all().raw();
+    stream->copy(kept.all(), first.all());
+    first.all().storage()->written_by(stream->mark());
+    first.drop();
+    Buffer again = device->acquire(Category::gathered, Type::f32, kLength);
+    EXPECT_EQ(again.all().raw(), place);
+    for (const float x : held<float>(again.all()))
+      ASSERT_EQ(std::isnan(x) ? 2.0F : x, fill == Fill::nan ? 2.0F : 0.0F);
+    again.drop();
+    kept.drop();
+    const Buffer other = device->acquire(Category::gathered, Type::f32, kOther);
+    const DeviceMemory memory = device->memory();
+    EXPECT_EQ(memory.used, Bytes{3 << 19});
+    EXPECT_EQ(memory.used_most, Bytes{2 << 20});
+  }
+}
+
 TEST(CudaDevice, IsUnavailableWhereSomethingIsNotThere) {
   for (const auto& [status, code] : {std::pair{cudaErrorMemoryAllocation, Exit::unavailable},
                                      std::pair{cudaErrorDevicesUnavailable, Exit::unavailable},

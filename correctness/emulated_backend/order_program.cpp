@@ -86,6 +86,11 @@ struct Bench {
       kernels::make_ordered_table(kernels::make_cuda_table(*device, {.stream = own_a->handle()}), a());
   std::unique_ptr<kernels::Table> on_b =
       kernels::make_ordered_table(kernels::make_cuda_table(*device, {.stream = own_b->handle()}), b());
+  // Whose waits are all made.
+  std::unique_ptr<kernels::Table> table_on_own_a() {
+    return kernels::make_ordered_table(kernels::make_cuda_table(*device, {.stream = own_a->handle()}),
+                                       *own_a);
+  }
   Loop loop;
   std::unique_ptr<Link> link = make_staged_link(loop, *device->far_memory(), a());
   std::unique_ptr<Link> aware = make_aware_link(loop, a());
@@ -190,6 +195,16 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
        [](Bench& bench) {
          bench.write(*bench.on_a, bench.x);
          bench.x.drop();
+       }},
+      // Which may be the same memory, once the pool has it back.
+      {"other_memory_after_a_drop",
+       [](Bench& bench) {
+         const auto on_a = bench.table_on_own_a();
+         bench.write(*on_a, bench.x);
+         bench.x.drop();
+         bench.leave_out_next_wait();
+         const Buffer shorter = bench.device->acquire(Category::activations, Type::f32, {kLength.n / 2});
+         bench.write(*bench.on_b, shorter);
        }},
       {"send",
        [](Bench& bench) {

@@ -21,8 +21,9 @@ struct Use {
 // Of kernels, copies and the host, and of collectives that NCCL carries.
 std::vector<Use> uses() {
   std::vector<Use> all;
-  for (const char* name : {"read_after_write", "write_after_read", "write_after_write", "host_read",
-                           "host_write", "drop", "send", "receive", "aware_send", "aware_receive"})
+  for (const char* name :
+       {"read_after_write", "write_after_read", "write_after_write", "host_read", "host_write", "drop",
+        "other_memory_after_a_drop", "send", "receive", "aware_send", "aware_receive"})
     all.push_back({ZP_ORDER_PROGRAM, name});
 #if ZP_CUBLASLT
   for (const char* name :
@@ -32,7 +33,7 @@ std::vector<Use> uses() {
 #ifdef ZP_CARRIED_ORDER_PROGRAM
   for (const char* name :
        {"sum_of_what_kernels_wrote", "gather_over_what_kernels_read", "gather_of_a_slice_that_kernels_wrote",
-        "kernels_read_a_sum", "kernels_write_where_a_gather_wrote",
+        "kernels_read_a_sum", "kernels_read_what_was_gathered", "kernels_write_where_a_gather_wrote",
         "kernels_write_a_slice_that_a_gather_read", "the_host_reads_what_was_gathered",
         "a_gathered_buffer_ends", "a_transport_ends_whose_pieces_are_added",
         "a_transport_ends_while_an_error_passes", "sum_of_integers_that_kernels_wrote",

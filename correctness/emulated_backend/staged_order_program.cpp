@@ -109,6 +109,11 @@ struct Bench {
             .width = kWidth,
             .heads = 1};
   }
+  // All but the tables and what they use, which end in uses of their own.
+  void end() {
+    for (Buffer* buffer : {&image, &mine, &copy, &whole}) buffer->drop();
+    transport.reset();
+  }
   Buffer acquire(Type type, Elements length) { return device->acquire(Category::activations, type, length); }
 
   Cuts cuts = Cuts::equal(kWorld, kSlice);
@@ -296,6 +301,22 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          const Buffer fresh = bench.acquire(Type::f32, kSlice);
          bench.write(fresh.all());
        }},
+      {"memory_is_used_again_by_another_stream",
+       [](Bench& bench) {
+         Buffer first = bench.acquire(Type::f32, bench.cuts.whole());
+         bench.read(first.all());
+         first.drop();
+         bench.whole = bench.acquire(Type::f32, bench.cuts.whole());
+         bench.gather(bench.mine.all());
+         bench.read(bench.whole.all());
+       }},
+      {"memory_of_a_collective_is_used_again",
+       [](Bench& bench) {
+         bench.gather(bench.mine.all()).wait();
+         bench.whole.drop();
+         const Buffer again = bench.acquire(Type::f32, bench.cuts.whole());
+         bench.read(again.all());
+       }},
       {"stream_ends_before_its_work",
        [](Bench& bench) {
          auto stream = bench.device->make_stream();
@@ -360,6 +381,8 @@ int main(int count, char** words) {
     } catch (const zp::Error&) {
       std::fputs("failed\n", stderr);  // as it may where what the host reads is not there yet
     }
+    bench.end();
+    zp::emulated::watch_no_more();
   }
   if (how == "needed") zp::print_needed();
   return 0;

@@ -2,7 +2,7 @@
 // of kernels, streams, and what they do when they end. A use's waits are counted, and those without which the
 // order of things would be another (the rest repeat what others say) are left out one by one: the thread
 // sanitizer reports a race every time, and none where they are all made. Not among them is how a device waits
-// for memory that was given back: the pool's own numbers depend on that, and no memory in use.
+// before memory goes back to its pool (order_program).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,9 @@ constexpr const char* kUses[] = {
     "host_holds_what_is_refused",
     "host_writes_what_was_gathered",
     "link_ends_before_its_copies",
+    "memory_is_used_again_by_another_stream",
     "memory_is_used_at_once",
+    "memory_of_a_collective_is_used_again",
     "memory_of_an_ordered_table_ends_before_its_work",
     "slices_of_a_sum_in_fixed_point",
     "slots_are_used_again",

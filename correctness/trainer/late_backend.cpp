@@ -120,6 +120,8 @@ class LateDevice final : public Device, public FarMemory {
     return static_cast<std::byte*>(pins_->allocate(Category::transport, bytes));
   }
   void unpin(std::byte* memory) noexcept override { pins_->release(Category::transport, memory, {}); }
+  void give_back_after(Pending& work) override { work.wait(); }
+  std::shared_ptr<Pending> readying() override { return nullptr; }
 
  private:
   static constexpr int kNanByte = 0xff;

@@ -1,5 +1,6 @@
 // Memory, streams and events of one GPU. Memory comes from a pool, in the order of one stream, and is ready
-// for every other stream when allocate() returns.
+// for every other stream when allocate() returns; or it is a buffer's of the same length that was given back,
+// and a stream readies it behind what still uses it.
 #include "harness/device/cuda_device.hpp"
 
 #include <algorithm>
@@ -10,9 +11,12 @@
 #include <map>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "harness/device/cuda_check.hpp"
+#include "harness/device/cuda_events.hpp"
 #include "harness/device/cuda_pool.hpp"
+#include "harness/device/given_back.hpp"
 
 namespace zp {
 
@@ -20,31 +24,6 @@ namespace {
 
 constexpr int kNanByte = 0xff;  // every fp32 and bf16 made of this byte is a NaN
 constexpr Bytes kStaging{1 << 20};
-
-// Events, used again and again: a mark gives its own back when nobody needs it any more.
-class Events {
- public:
-  Events() = default;
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  ~Events() {
-    for (cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
-  }
-  cudaEvent_t take() {
-    cudaEvent_t event = nullptr;
-    if (free_.empty()) {
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    } else {
-      event = free_.back();
-      free_.pop_back();
-    }
-    return event;
-  }
-  void give_back(cudaEvent_t event) { free_.push_back(event); }
-
- private:
-  std::vector<cudaEvent_t> free_;
-};
 
 bool is_over(cudaError_t query) {
   if (query == cudaErrorNotReady) return false;
@@ -159,20 +138,29 @@ class PooledDevice final : public CudaDevice, public FarMemory {
       : index_(selected(index)),
         fill_(fill),
         pool_(index),
-        memory_(std::make_shared<Events>(), std::make_shared<Waits>()) {
+        memory_(std::make_shared<Events>(), std::make_shared<Waits>()),
+        again_(std::make_shared<Events>(), waits_) {
     staging_ = pinned(kStaging);
   }
   ~PooledDevice() override {
+    static_cast<void>(cudaStreamSynchronize(again_.handle()));
+    give_to_pool();
     static_cast<void>(cudaStreamSynchronize(memory_.handle()));
     static_cast<void>(cudaFreeHost(staging_));
   }
 
   void* allocate(Category category, Bytes bytes) override {
     check(later_);
+    readying_ = nullptr;
     if (bytes.n == 0) return nullptr;
-    settle();
     const auto length = static_cast<size_t>(bytes.n);
-    void* data = nullptr;
+    void* data = given_back_.take(bytes);
+    if (data != nullptr) {
+      check(cudaMemsetAsync(data, fill_byte(), length, again_.handle()));
+      readying_ = again_.mark();
+      return data;
+    }
+    settle();
     const cudaError_t result = cudaMallocFromPoolAsync(&data, length, pool_.handle(), memory_.handle());
     if (result == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
@@ -181,19 +169,24 @@ class PooledDevice final : public CudaDevice, public FarMemory {
                                   " (" + cudaGetErrorString(result) + ")");
     }
     check(result);
-    check(cudaMemsetAsync(data, fill_ == Fill::nan ? kNanByte : 0, length, memory_.handle()));
+    check(cudaMemsetAsync(data, fill_byte(), length, memory_.handle()));
     memory_.finish();
     return data;
   }
 
-  // Whoever used it has ended: a buffer settles before it is given back.
+  // Whoever used it has ended, or comes before what is put on `again_` now.
   void release(Category, void* data, Bytes bytes) noexcept override {
     if (data == nullptr) return;
     if (fill_ == Fill::nan)
-      note(cudaMemsetAsync(data, kNanByte, static_cast<size_t>(bytes.n), memory_.handle()));
-    note(cudaFreeAsync(data, memory_.handle()));
-    settled_ = false;
+      note(cudaMemsetAsync(data, kNanByte, static_cast<size_t>(bytes.n), again_.handle()));
+    given_back_.add(data, bytes);
   }
+  void give_back_after(Pending& work) override {
+    const auto* mark = dynamic_cast<const EventMark*>(&work);
+    require(mark != nullptr, "memory of a device is used by streams of its own");
+    note(cudaStreamWaitEvent(again_.handle(), mark->event(), 0));
+  }
+  std::shared_ptr<Pending> readying() override { return std::exchange(readying_, nullptr); }
 
   FarMemory* far_memory() override { return this; }
 
@@ -251,11 +244,17 @@ class PooledDevice final : public CudaDevice, public FarMemory {
 
   // Memory given back has gone back to the pool, so that what the pool has in use depends on no clock.
   void settle() {
-    if (!settled_) memory_.finish();
-    settled_ = true;
+    if (given_back_.empty()) return;
+    again_.finish();
+    give_to_pool();
+    memory_.finish();
   }
+  void give_to_pool() {
+    given_back_.empty_into([this](void* data) { note(cudaFreeAsync(data, memory_.handle())); });
+  }
+  int fill_byte() const { return fill_ == Fill::nan ? kNanByte : 0; }
 
-  // A release cannot throw; the next allocation does.
+  // What gives memory back cannot throw; the next allocation does.
   void note(cudaError_t result) {
     if (later_ == cudaSuccess) later_ = result;
   }
@@ -276,10 +275,12 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   CudaPool pool_;
   std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
   PlainStream memory_;  // allocations, fills, and what the host reads and writes: never waits for another
+  PlainStream again_;   // behind whoever used memory that was given back
+  GivenBack given_back_;
+  std::shared_ptr<Pending> readying_;
   std::byte* staging_ = nullptr;
   std::map<std::byte*, Bytes> pins_;  // all others
   cudaError_t later_ = cudaSuccess;
-  bool settled_ = true;
 };
 
 [[noreturn]] void refuse(cudaError_t result) {

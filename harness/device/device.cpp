@@ -14,6 +14,14 @@ void settle_last(Pendings& list) {
   one->wait();
 }
 
+// The same where the memory is about to be given back: behind work of a stream, for which nobody waits then.
+void part_with_last(Pendings& list, FarMemory* far) {
+  if (far == nullptr || list.back()->stream() == nullptr) return settle_last(list);
+  const auto one = std::move(list.back());
+  list.pop_back();
+  far->give_back_after(*one);
+}
+
 // Where one throws, those that it did not come to stay registered.
 void wait_for(Pendings& list) {
   while (!list.empty()) settle_last(list);
@@ -107,7 +115,7 @@ void Buffer::drop() {
   for (Pendings* list : {&storage_->writers, &storage_->readers}) {
     while (!list->empty()) {
       try {
-        settle_last(*list);
+        part_with_last(*list, storage_->far);
       } catch (const Error&) {
         continue;
       }
@@ -126,6 +134,8 @@ Buffer Device::acquire(Category category, Type type, Elements length) {
   storage->length = length;
   storage->far = far_memory();
   storage->data = allocate(category, storage->bytes());
+  const auto readying = storage->far == nullptr ? nullptr : storage->far->readying();
+  if (readying != nullptr) storage->written_by(readying);
   return Buffer(std::move(storage));
 }
 

@@ -79,6 +79,10 @@ class FarMemory {
   // Host memory that streams of this device copy to and from beside the host.
   virtual std::byte* pin(Bytes bytes) = 0;
   virtual void unpin(std::byte* memory) noexcept = 0;
+  // Memory that is given back from now on (Device::release) is used anew after `work` of a stream.
+  virtual void give_back_after(Pending& work) = 0;
+  // What readies the memory that was allocated last, on a stream; null: it is ready.
+  virtual std::shared_ptr<Pending> readying() = 0;
 };
 
 using Pendings = std::vector<std::shared_ptr<Pending>>;
@@ -154,7 +158,8 @@ class View {
 // memory is the host's. Waits for nobody, registers nothing.
 void copy(const View& from, const View& to, Stream* stream);
 
-// Owns memory of one device; gives it back when destroyed, after everything that uses it.
+// Owns memory of one device; gives it back when destroyed: work of streams that uses it comes first, in their
+// order, and the host waits for all other.
 class Buffer {
  public:
   Buffer() = default;
@@ -177,7 +182,7 @@ class Buffer {
 };
 
 // Memory of one device. acquire() and the buffer's end go through allocate() and release() of *this*, so that
-// a decorator which overrides them sees every byte.
+// a decorator which overrides them sees every byte. What is allocated is ready, or far_memory() says when.
 class Device {
  public:
   Device() = default;

@@ -14,6 +14,10 @@ std::vector<Range> buckets_of(const Rig& rig, const UnitLayout& unit) {
   return bucket_ranges(unit, rig.layout.world(), size_of(training.recipe.grads), training.schedule.bucket);
 }
 
+// The host starts a use's kernels while gathers of so many are not over, where streams order them. No more:
+// CUDA takes some thousand pieces of work and then blocks the call, where no deadline is looked at.
+constexpr size_t kUsesAhead = 2;
+
 }  // namespace
 
 // ---- Gathered
@@ -54,7 +58,8 @@ void Gathered::before(int unit) {
   const size_t ahead = use_ + static_cast<size_t>(rig_.training.schedule.prefetch);
   while (started_ < slots_.size() && slots_[started_].first <= ahead) start(slots_[started_++]);
   for (Slot& slot : slots_) {
-    if (serves(slot)) slot.gather.wait();
+    if (serves(slot)) slot.gather.order();
+    if (slot.first + kUsesAhead <= use_) slot.gather.wait();
   }
 }
 
@@ -155,8 +160,9 @@ void Reductions::all_reduce(int unit, const View& summed, const View& whole, flo
 
 void Reductions::finish() {
   if (unit_ < 0) return;
-  for (Handle& handle : handles_) handle.wait();
-  handles_.clear();
+  for (Handle& handle : handles_) handle.order();
+  for (Handle& handle : before_) handle.wait();  // the host is one reduction ahead of streams, no more
+  before_ = std::exchange(handles_, {});
   const int unit = std::exchange(unit_, -1);
   if (finished_) finished_(unit);
 }
@@ -164,7 +170,9 @@ void Reductions::finish() {
 // ---- UpdatedParams
 
 void UpdatedParams::gather(int unit) {
-  finish();
+  handle_.order();
+  before_.wait();
+  before_ = std::exchange(handle_, {});
   handle_ = rig_.transport.all_gather({.mine = params_.mine(unit),
                                        .whole = params_.all(unit),
                                        .cuts = cuts_of(rig_, unit),

@@ -179,7 +179,8 @@ class LocalGradients {
 };
 
 // Reductions of whole units, bucket by bucket; at most one unit's is under way. `finished` is called when it
-// is over. In fixed point, gradients that were not summed in it before cross ranks through an image.
+// is over, or comes before whatever uses its buffers then (Handle::order). In fixed point, gradients that
+// were not summed in it before cross ranks through an image.
 class Reductions {
  public:
   // `sums`: the extent of what is summed over micro-steps.
@@ -199,11 +200,11 @@ class Reductions {
   Rig& rig_;
   Buffer image_;  // of the largest reduction
   std::function<void(int unit)> finished_;
-  int unit_ = -1;  // under way; -1: none
-  std::vector<Handle> handles_;
+  int unit_ = -1;                         // under way; -1: none
+  std::vector<Handle> handles_, before_;  // of the unit under way; of the one before it
 };
 
-// Gathers of updated parameters, unit after unit; at most one is under way.
+// Gathers of updated parameters, unit after unit; at most one is under way, or two where streams order them.
 class UpdatedParams {
  public:
   UpdatedParams(Rig& rig, const UnitState& params) : rig_(rig), params_(params) {}
@@ -213,7 +214,7 @@ class UpdatedParams {
  private:
   Rig& rig_;
   const UnitState& params_;
-  Handle handle_;
+  Handle handle_, before_;
 };
 
 // Runs for Strategy::own_state and replicas.

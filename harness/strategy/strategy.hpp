@@ -52,7 +52,8 @@ class Strategy {
   // Where a trained unit's gradient of this micro-step is to be written, between before_backward and
   // after_backward of the unit, or of the one that borrows it.
   virtual View grads(int unit) = 0;
-  // Returns when every reduction of the step is complete: each rank's slice holds the averaged gradient.
+  // Every reduction of the step is complete, or comes before whatever uses its buffers later: each rank's
+  // slice holds the averaged gradient.
   virtual void finish_reductions() = 0;
   // Norm, clipping, optimizer, parameters. Returns the gradient norm (fp64).
   virtual double step() = 0;

@@ -49,7 +49,7 @@ class Engine {
   // Messages by the device's own library, on the transport's stream, between the ranks of `control`;
   // collective. Throws (unavailable) where there is no such library, with the words of the loader.
   virtual std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) = 0;
-  // Returns when kernels that were run are over: for clocks.
+  // Returns when kernels that were run are over, and what the transport put on its stream: for clocks.
   virtual void finish() = 0;
   // What the device says of its own memory; none of the host's. Its peak begins anew with begin_peak().
   virtual std::optional<DeviceMemory> memory() = 0;

@@ -59,7 +59,10 @@ class CudaEngine final : public Engine {
   std::unique_ptr<Carrier> make_carrier(Control& control, double timeout_s) override {
     return make_nccl_carrier(*device_, *transport_, control, timeout_s);
   }
-  void finish() override { compute_->finish(); }
+  void finish() override {
+    transport_->finish();
+    compute_->finish();
+  }
   std::optional<DeviceMemory> memory() override { return device_->memory(); }
   void begin_peak() override { device_->begin_peak(); }
   std::vector<std::string> choices() const override {

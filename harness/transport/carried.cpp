@@ -20,17 +20,6 @@ using Messages = std::vector<Carrier::Message>;
 // Messages of a gather to one rank, or from it, that are put at once: as much as keeps a link busy.
 constexpr size_t kGatheredAtOnce = 32;
 
-// Ranges in parts of at most `longest` bytes; each range is rounded up by itself.
-std::vector<Range> parts_of(const std::vector<Range>& ranges, Type type, Bytes longest) {
-  const Elements each{longest.n / size_of(type).n};
-  std::vector<Range> parts;
-  for (const Range& range : ranges) {
-    for (Elements at = range.begin; at < range.end; at += each)
-      parts.push_back({at, std::min(at + each, range.end)});
-  }
-  return parts;
-}
-
 std::span<std::byte> bytes_of(const View& view) {
   return {static_cast<std::byte*>(view.raw()), static_cast<size_t>(view.bytes().n)};
 }
@@ -61,6 +50,7 @@ class Carried final : public Transport, private Lookout {
     const int peers = is_native() ? 0 : peers_at_once(options.algorithm, carrier.world());
     const int64_t bytes = peers * kPiecesPerPeer * kPiece.n;
     if (bytes > 0) pieces_ = device.acquire(Category::transport, Type::f32, {bytes / size_of(Type::f32).n});
+    if (pieces_.held()) pieces_.all().storage()->settle(&stream_);
     carrier_.set_lookout(this);
   }
 
@@ -152,8 +142,9 @@ class Carried final : public Transport, private Lookout {
   // What used these buffers before comes first, and what uses them later comes after `work`.
   template <class Work>
   Handle put(const Caption& caption, const Uses& uses, const Work& work) {
-    if (failure_) throw Error(*failure_);
     see_ended();
+    hear_carrier();
+    if (failure_) throw Error(*failure_);
     for (Storage* storage : uses.written) {
       if (storage != nullptr) storage->settle(&stream_);
     }
@@ -320,13 +311,8 @@ class Carried final : public Transport, private Lookout {
 
   void look() override {
     if (see_ended()) patience_.restart();
+    hear_carrier();
     if (under_way_.empty()) return patience_.pause();
-    const Caption& caption = under_way_.front().caption;
-    try {
-      carrier_.check();
-    } catch (const Error& error) {
-      return abandon(named(error, caption));
-    }
     try {
       control_.check();
     } catch (const Error& error) {
@@ -336,9 +322,20 @@ class Carried final : public Transport, private Lookout {
     if (!under_way_.front().begun->done()) patience_.restart();
     if (patience_.expired()) {
       return abandon(Error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
-                                              seconds_text(options_.timeout_s) + " in " + title_of(caption)));
+                                              seconds_text(options_.timeout_s) + " in " +
+                                              title_of(under_way_.front().caption)));
     }
     patience_.pause();
+  }
+
+  // What the library says is wrong is so in the first collective that has not ended.
+  void hear_carrier() {
+    if (under_way_.empty()) return;
+    try {
+      carrier_.check();
+    } catch (const Error& error) {
+      abandon(named(error, under_way_.front().caption));
+    }
   }
 
   // Collectives end in the order in which they were put.

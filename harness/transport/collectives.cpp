@@ -101,6 +101,7 @@ class Collectives final : public Transport {
                .pieces = {}} {
     const int64_t bytes = peers_at_once(options.algorithm, link.world()) * kPiecesPerPeer * kPiece.n;
     if (bytes > 0) pieces_ = device.acquire(Category::transport, Type::f32, {bytes / size_of(Type::f32).n});
+    if (pieces_.held()) pieces_.all().storage()->settle(stream_);
     group_.pieces = pieces_.all();
   }
   ~Collectives() override {

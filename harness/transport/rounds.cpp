@@ -1,6 +1,8 @@
 // Recursive halving and doubling, the direct exchange, and the ring.
 #include "harness/transport/rounds.hpp"
 
+#include <algorithm>
+
 namespace zp::transport {
 namespace {
 
@@ -84,6 +86,16 @@ std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int plac
     round.push_back({.place = other, .sent = one(cuts.of(place)), .received = one(cuts.of(other))});
   }
   return {round};
+}
+
+std::vector<Range> parts_of(const std::vector<Range>& ranges, Type type, Bytes longest) {
+  const Elements each{longest.n / size_of(type).n};
+  std::vector<Range> parts;
+  for (const Range& range : ranges) {
+    for (Elements at = range.begin; at < range.end; at += each)
+      parts.push_back({at, std::min(at + each, range.end)});
+  }
+  return parts;
 }
 
 int peers_at_once(Algorithm algorithm, int world) {

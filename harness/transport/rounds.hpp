@@ -22,6 +22,9 @@ std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int plac
 // Received ranges lie where they belong.
 std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int place);
 
+// Ranges in parts of at most `longest` bytes; each range is rounded up by itself.
+std::vector<Range> parts_of(const std::vector<Range>& ranges, Type type, Bytes longest);
+
 // Places that a reduce-scatter receives from at once.
 int peers_at_once(Algorithm algorithm, int world);
 

@@ -111,6 +111,10 @@ class Handle {
     if (pending_) pending_->wait();
     pending_.reset();
   }
+  // On return it is over; or it is work of a stream, and comes before whatever uses its buffers later.
+  void order() {
+    if (pending_ && pending_->stream() == nullptr) wait();
+  }
 
  private:
   std::shared_ptr<Pending> pending_;

@@ -44,6 +44,7 @@ class CudaTable final : public Table {
  public:
   CudaTable(Device& device, const CudaTableOptions& options)
       : workspace_(device.acquire(Category::workspace, Type::f32, {cuda_workspace(options).n / 4})) {
+    workspace_.all().storage()->settle();
     auto* floats = static_cast<float*>(workspace_.all().raw());
     context_.stream = options.stream;
     context_.finish = options.finish;

@@ -86,6 +86,7 @@ class CublasLtTable final : public VendorTable {
     cublasLtHandle_t handle = nullptr;
     check(library_, library_.create(&handle), "cublasLtCreate");
     handle_ = {handle, library_.destroy};
+    workspace_.all().storage()->settle();
     auto* bytes = static_cast<std::byte*>(workspace_.all().raw()) + kVendorWorkspace.n;
     prepare(room_a_, bytes, options.largest_a);
     prepare(room_b_, bytes + room_for(options, options.largest_a), options.largest_b);
