@@ -108,7 +108,8 @@ struct Add {
 };
 
 // x[r] = token[tokens[r]] + position[r mod sequence]. The tables' lengths give vocabulary and positions; a
-// token outside the vocabulary throws, here and wherever tokens are read.   Elements: R·width.
+// token outside the vocabulary throws, here and wherever tokens are read; a device that computes beside the
+// host may say so with the next result that the host holds.   Elements: R·width.
 struct EmbeddingForward {
   View tokens, token, position, x;  // tokens: i32, R
   int64_t rows = 0, sequence = 0, width = 0;

@@ -16,6 +16,7 @@ struct alignas(64) HandedOver {
   unsigned long long hash[2];     // low and high lane
   unsigned long long not_finite;  // elements
   unsigned long long refused;     // lowest number of an element that breaks a rule; all ones where none does
+  unsigned long long outside;     // tokens outside their vocabulary, of all calls since it was looked at
 };
 
 struct Context {
@@ -26,9 +27,10 @@ struct Context {
   float* attention_rows = nullptr;
   int64_t max_attention_rows = 0;
 
-  // Clears what is handed over. Later work of the stream adds to it.
+  // Clears what is handed over by one call. Later work of the stream adds to it.
   void begin_hand_over() const;
-  // What it holds, once all work of the stream is done.
+  // What it holds, once all work of the stream is done. Throws (internal) where a token of this call or of an
+  // earlier one lay outside its vocabulary.
   const HandedOver& hand_over() const;
 };
 
@@ -62,7 +64,7 @@ void run(const Context& context, const HashRun& call);
 void run(const Context& context, const Initialize& call);
 void run(const Context& context, const SyntheticGradient& call);
 
-// Throws (internal) unless each of the tokens, i32, lies in the vocabulary. Waits for the stream.
-void require_tokens_on_device(const Context& context, const View& tokens, int64_t vocabulary);
+// Whether each of the tokens, i32, lies in the vocabulary: the next hand_over() throws where one does not.
+void look_at_tokens(const Context& context, const View& tokens, int64_t vocabulary);
 
 }  // namespace zp::kernels::cuda

@@ -1,6 +1,8 @@
 // The CUDA table: owns the workspace and the pinned memory through which the host hears of results.
 #include "kernels/cuda/cuda_table.hpp"
 
+#include <cstddef>
+
 #include "harness/device/cuda_check.hpp"
 #include "kernels/arguments.hpp"
 #include "kernels/cuda/context.hpp"
@@ -10,13 +12,17 @@ namespace zp::kernels {
 namespace cuda {
 
 void Context::begin_hand_over() const {
-  check(cudaMemsetAsync(handed, 0, sizeof(HandedOver), stream));
+  check(cudaMemsetAsync(handed, 0, offsetof(HandedOver, outside), stream));
   check(cudaMemsetAsync(&handed->refused, 0xff, sizeof handed->refused, stream));
 }
 
 const HandedOver& Context::hand_over() const {
   check(cudaMemcpyAsync(arrived, handed, sizeof(HandedOver), cudaMemcpyDeviceToHost, stream));
   finish();
+  if (arrived->outside != 0) {
+    check(cudaMemsetAsync(&handed->outside, 0, sizeof handed->outside, stream));
+    require_tokens(false);
+  }
   return *arrived;
 }
 
@@ -52,6 +58,7 @@ class CudaTable final : public Table {
       context_.finish = [stream = options.stream] { check(cudaStreamSynchronize(stream)); };
     }
     context_.handed = reinterpret_cast<cuda::HandedOver*>(floats);
+    check(cudaMemsetAsync(context_.handed, 0, sizeof(cuda::HandedOver), context_.stream));
     context_.arrived = arrived_.get();
     context_.attention_rows = floats + kHandedFloats;
     context_.max_attention_rows = options.max_attention_rows;

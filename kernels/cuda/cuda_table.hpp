@@ -23,9 +23,10 @@ Bytes cuda_workspace(const CudaTableOptions& options);
 // Waits for nobody else who uses the views' buffers: make_ordered_table does (kernels/access.hpp). Views are
 // of `device`'s memory, which must be memory of the CUDA device that is current whenever the table is made,
 // used or destroyed. run() returns when the kernels of the call are on the stream, except for calls whose
-// outcome the host must know: sums that it holds (SquareSum, HashRun), and tokens or numbers that may be
-// refused (embedding, cross entropy, ToFixed). These wait for the stream. A CUDA call that fails is an
-// Error(cuda) with CUDA's own words. `device` and the stream must outlive the table.
+// outcome the host must know: sums that it holds (SquareSum, HashRun), and numbers that may be refused
+// (ToFixed). These wait for the stream, and say so where a token of an earlier call (embedding, cross
+// entropy) lay outside its vocabulary; nothing outside a table is read or written for it. A CUDA call that
+// fails is an Error(cuda) with CUDA's own words. `device` and the stream must outlive the table.
 std::unique_ptr<Table> make_cuda_table(Device& device, const CudaTableOptions& options);
 
 }  // namespace zp::kernels

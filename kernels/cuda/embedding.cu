@@ -1,5 +1,4 @@
 // Token and position tables to rows, and rows of gradients back into the tables, tokens in order.
-#include "kernels/arguments.hpp"
 #include "kernels/cuda/elements.cuh"
 
 namespace zp::kernels::cuda {
@@ -8,10 +7,10 @@ namespace {
 struct TokenBody {
   const int32_t* tokens;
   int64_t vocabulary;
-  unsigned long long* refused;
+  unsigned long long* outside;
 
   __device__ void run(int64_t i) const {
-    if (tokens[i] < 0 || tokens[i] >= vocabulary) atomicMin(refused, static_cast<unsigned long long>(i));
+    if (tokens[i] < 0 || tokens[i] >= vocabulary) atomicAdd(outside, 1ULL);
   }
 };
 
@@ -20,11 +19,13 @@ struct EmbeddingBody {
   const int32_t* tokens;
   const T *token, *position;
   float* x;
-  int64_t sequence, columns;
+  int64_t sequence, columns, vocabulary;
 
   template <int width>
   __device__ void run(int64_t row, int64_t column) const {
-    auto sum = read<width>(token + tokens[row] * columns + column);
+    const int32_t word = tokens[row];
+    if (word < 0 || word >= vocabulary) return;
+    auto sum = read<width>(token + word * columns + column);
     const auto place = read<width>(position + row % sequence * columns + column);
     for (int j = 0; j < width; ++j) sum.of[j] = sum.of[j] + place.of[j];
     write(x + row * columns + column, sum);
@@ -65,13 +66,15 @@ constexpr int kColumns = 4;                 // of a lane; a stripe is 32 times a
 // earlier row has it, that row's warp adds for both; else this warp adds all rows of the token, in order, to
 // what the table holds.
 __global__ void __launch_bounds__(kThreads)
-    add_token_rows(const int32_t* tokens, const float* dx, float* dtoken, int64_t rows, int64_t width) {
+    add_token_rows(const int32_t* tokens, const float* dx, float* dtoken, int64_t rows, int64_t width,
+                   int64_t vocabulary) {
   const int64_t row = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t stripe = int64_t{blockIdx.y} * kStripes + threadIdx.x / kWarp;
   const int64_t column = stripe * kColumns * kWarp + lane;
   if (stripe * kColumns * kWarp >= width) return;
   const int32_t token = tokens[row];
+  if (token < 0 || token >= vocabulary) return;
   float* to = dtoken + token * width;
   float sum[kColumns] = {};
 #pragma unroll
@@ -97,29 +100,30 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void require_tokens_on_device(const Context& context, const View& tokens, int64_t vocabulary) {
-  context.begin_hand_over();
-  const TokenBody body{input<int32_t>(tokens), vocabulary, &context.handed->refused};
+void look_at_tokens(const Context& context, const View& tokens, int64_t vocabulary) {
+  const TokenBody body{input<int32_t>(tokens), vocabulary, &context.handed->outside};
   launch_over_each(context, tokens.length().n, body);
-  require_tokens(context.hand_over().refused == kNoneRefused);
 }
 
 void run(const Context& context, const EmbeddingForward& call) {
-  require_tokens_on_device(context, call.tokens, call.token.length().n / call.width);
+  const int64_t vocabulary = call.token.length().n / call.width;
+  look_at_tokens(context, call.tokens, vocabulary);
   with_type(call.token.type(), [&]<class T>(T) {
     const EmbeddingBody<T> body{.tokens = input<int32_t>(call.tokens),
                                 .token = input<T>(call.token),
                                 .position = input<T>(call.position),
                                 .x = output<float>(call.x),
                                 .sequence = call.sequence,
-                                .columns = call.width};
+                                .columns = call.width,
+                                .vocabulary = vocabulary};
     launch_over_rows(context, call.rows, call.width,
                      is_aligned(body.token) && is_aligned(body.position) && is_aligned(body.x), body);
   });
 }
 
 void run(const Context& context, const EmbeddingBackward& call) {
-  require_tokens_on_device(context, call.tokens, call.dtoken.length().n / call.width);
+  const int64_t vocabulary = call.dtoken.length().n / call.width;
+  look_at_tokens(context, call.tokens, vocabulary);
   const float* dx = input<float>(call.dx);
   float* dtoken = output<float>(call.dtoken);
   if (call.write_tokens == Write::overwrite) {
@@ -127,7 +131,7 @@ void run(const Context& context, const EmbeddingBackward& call) {
   }
   const int64_t stripes = blocks_for(call.width, int64_t{kColumns} * kWarp);
   launch(context, {.x = call.rows, .y = blocks_for(stripes, kStripes)}, add_token_rows,
-         input<int32_t>(call.tokens), dx, dtoken, call.rows, call.width);
+         input<int32_t>(call.tokens), dx, dtoken, call.rows, call.width, vocabulary);
   const PositionBody body{dx, output<float>(call.dposition), call.rows, call.sequence, call.width};
   launch_over_rows(context, call.dposition.length().n / call.width, call.width,
                    is_aligned(dx) && is_aligned(body.dposition), body);

@@ -118,7 +118,9 @@ __global__ void __launch_bounds__(kThreads) cross_entropy(Loss p) {
   if (lane() != 0) return;
   p.row_max[row] = max;
   p.row_sum[row] = sum;
-  p.row_loss[row] = (log(sum) + max) - x[p.targets[row]];
+  const int32_t target = p.targets[row];
+  if (target < 0 || target >= p.vocabulary) return;
+  p.row_loss[row] = (log(sum) + max) - x[target];
 }
 
 // One warp.
@@ -189,7 +191,7 @@ void run(const Context& context, const LayerNormBackward& call) {
 }
 
 void run(const Context& context, const CrossEntropyForward& call) {
-  require_tokens_on_device(context, call.targets, call.vocabulary);
+  look_at_tokens(context, call.targets, call.vocabulary);
   const Loss p{.logits = input<float>(call.logits),
                .targets = input<int32_t>(call.targets),
                .row_max = output<float>(call.row_max),
@@ -202,7 +204,7 @@ void run(const Context& context, const CrossEntropyForward& call) {
 }
 
 void run(const Context& context, const CrossEntropyBackward& call) {
-  require_tokens_on_device(context, call.targets, call.vocabulary);
+  look_at_tokens(context, call.targets, call.vocabulary);
   const LossBackward p{.logits = output<float>(call.logits),
                        .targets = input<int32_t>(call.targets),
                        .row_max = input<float>(call.row_max),

@@ -295,30 +295,59 @@ TEST(CudaTable, NamesTheNumberThatFixedPointRefuses) {
   }
 }
 
+// The host hears of it with the next result that it holds, once.
 TEST(CudaTable, RefusesTokensOutsideTheVocabulary) {
-  for (const int32_t bad : {-1, 5}) {
+  for (const int32_t bad : {-1, 5, INT32_MIN, INT32_MAX}) {
     BothTables tables;
     const Twin tokens = tables.put(std::vector<int32_t>{0, 4, bad, 1});
     const Twin table = tables.put(data(15, 1)), positions = tables.put(data(12, 2));
-    const Twin x = tables.space(Type::f32, 12);
-    EXPECT_THROW(tables.table(Side::cuda)
-                     .run(EmbeddingForward{.tokens = tokens.cuda,
-                                           .token = table.cuda,
-                                           .position = positions.cuda,
-                                           .x = x.cuda,
-                                           .rows = 4,
-                                           .sequence = 4,
-                                           .width = 3}),
-                 Error);
-    EXPECT_THROW(tables.table(Side::cuda)
-                     .run(EmbeddingBackward{.tokens = tokens.cuda,
-                                            .dx = x.cuda,
-                                            .dtoken = table.cuda,
-                                            .dposition = positions.cuda,
-                                            .rows = 4,
-                                            .sequence = 4,
-                                            .width = 3}),
-                 Error);
+    const Twin x = tables.put(data(20, 3)), rows = tables.space(Type::f32, 4),
+               one = tables.space(Type::f32, 1);
+    const View few = x.cuda.part({{0}, {12}});
+    const std::vector<Call> calls{EmbeddingForward{.tokens = tokens.cuda,
+                                                   .token = table.cuda,
+                                                   .position = positions.cuda,
+                                                   .x = few,
+                                                   .rows = 4,
+                                                   .sequence = 4,
+                                                   .width = 3},
+                                  EmbeddingBackward{.tokens = tokens.cuda,
+                                                    .dx = few,
+                                                    .dtoken = table.cuda,
+                                                    .dposition = positions.cuda,
+                                                    .rows = 4,
+                                                    .sequence = 4,
+                                                    .width = 3},
+                                  CrossEntropyForward{.logits = x.cuda,
+                                                      .targets = tokens.cuda,
+                                                      .row_max = rows.cuda,
+                                                      .row_sum = rows.cuda,
+                                                      .row_loss = rows.cuda,
+                                                      .loss = one.cuda,
+                                                      .rows = 4,
+                                                      .vocabulary = 5},
+                                  CrossEntropyBackward{.logits = x.cuda,
+                                                       .targets = tokens.cuda,
+                                                       .row_max = rows.cuda,
+                                                       .row_sum = rows.cuda,
+                                                       .rows = 4,
+                                                       .vocabulary = 5}};
+    Table& cuda = tables.table(Side::cuda);
+    ExactSum sum;
+    const SquareSum result{.grads = x.cuda, .sum = &sum};
+    for (const Call& call : calls) {
+      EXPECT_NO_THROW(cuda.run(result));
+      EXPECT_NO_THROW(cuda.run(call));
+      try {
+        cuda.run(result);
+        ADD_FAILURE() << name_of(call) << " took " << bad;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Exit::internal);
+        EXPECT_NE(std::string(error.what()).find("a token or target lies in its vocabulary"),
+                  std::string::npos)
+            << error.what();
+      }
+    }
   }
 }
 
