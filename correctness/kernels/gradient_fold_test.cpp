@@ -159,11 +159,16 @@ TEST(ToFixed, IsTheNearestIntegerOfAnyNumber) {
 TEST(ToFixed, AddsToWhatIsThere) {
   for (const Host& host : hosts()) {
     Bench bench(host);
-    const View sum = bench.put(std::vector<int64_t>{5, -7, int64_t{1} << 50});
-    bench.run(
-        ToFixed{.from = bench.put(Floats{kUnit, kUnit, -kUnit}), .to = sum, .write = Write::accumulate});
-    EXPECT_EQ(values_of<int64_t>(sum), (std::vector<int64_t>{6, -6, (int64_t{1} << 50) - 1}))
-        << text_of(host);
+    std::vector<int64_t> there, want;
+    Floats values;
+    for (int again = 0; again < 7; ++again) {
+      there.insert(there.end(), {5, -7, int64_t{1} << 50});
+      values.insert(values.end(), {kUnit, kUnit, -kUnit});
+      want.insert(want.end(), {6, -6, (int64_t{1} << 50) - 1});
+    }
+    const View sum = bench.put(there);
+    bench.run(ToFixed{.from = bench.put(values), .to = sum, .write = Write::accumulate});
+    EXPECT_EQ(values_of<int64_t>(sum), want) << text_of(host);
   }
 }
 
@@ -214,6 +219,23 @@ TEST(IntegerFold, RoundsToNearestEvenAtEachOfItsTwoConversionsAndDividesAfterwar
         Fold{.inputs = {bench.put(std::vector<int64_t>{tie, -tie, 3 << 20})}, .out = out, .divisor = 3.0F});
     EXPECT_TRUE(same_bits(values_of<float>(out), {1024.0F / 3.0F, -1024.0F / 3.0F, 0x1p-24F}))
         << text_of(host);
+  }
+}
+
+TEST(IntegerFold, RoundsAnyIntegerAsOneAlone) {
+  std::vector<int64_t> z(500);
+  for (size_t i = 0; i < z.size(); ++i)  // of every length, and near the largest
+    z[i] = i < 490 ? static_cast<int64_t>(random_bits(3, i)) >> (i % 63)
+                   : INT64_MAX - static_cast<int64_t>(i) * 97;
+  for (const Host& host : hosts()) {
+    Bench bench(host);
+    const View out = bench.space(Type::f32, static_cast<int64_t>(z.size()));
+    bench.run(Fold{.inputs = {bench.put(z)}, .out = out, .divisor = 7.0F});
+    const Floats got = values_of<float>(out);
+    for (size_t i = 0; i < z.size(); ++i) {
+      const auto want = static_cast<float>(std::ldexp(static_cast<double>(z[i]), -44)) / 7.0F;
+      ASSERT_EQ(got[i], want) << text_of(host) << " " << z[i];
+    }
   }
 }
 

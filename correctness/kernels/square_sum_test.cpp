@@ -1,5 +1,6 @@
 // Sums of squares by blocks of 64: the same exact sum for every host, type and slicing; a bad value saturates
 // it.
+#include <cmath>
 #include <limits>
 
 #include "correctness/kernels/either_type.hpp"
@@ -35,6 +36,25 @@ TEST(SquareSum, IsThatOfAPlainLoopForEveryHost) {
       const Floats x = kept_as(type, data(n, 3));
       for (const Host& host : hosts()) {
         EXPECT_EQ(sum_on(host, type, x), plain_sum(x)) << text_of(host) << " length " << n;
+      }
+    }
+  }
+}
+
+// Of blocks that lie side by side, all or only some may be zero, too small not to be rounded, or very large.
+TEST(SquareSum, TakesBlocksOfEverySizeSideBySide) {
+  for (int exponent = -60; exponent <= 40; exponent += 4) {
+    for (const int apart : {0, 1, 9, 60}) {
+      Floats x = data(64 * 37 + 5, 17);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const size_t block = i / 64;
+        x[i] = block % 5 == 2 ? 0.0F : std::ldexp(x[i], exponent - (block % 7 == 3 ? apart : 0));
+      }
+      for (const Type type : {Type::f32, Type::bf16}) {
+        const Floats kept = kept_as(type, x);
+        for (const Host& host : hosts()) {
+          EXPECT_EQ(sum_on(host, type, kept), plain_sum(kept)) << text_of(host) << " 2^" << exponent;
+        }
       }
     }
   }
@@ -91,8 +111,8 @@ TEST(SquareSum, IsNearTheSumInExtendedPrecision) {
 TEST(SquareSum, SaturatesWhereverABadOrHugeValueStands) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity(), 0x1p45F}) {
-    for (const size_t at : {0U, 63U, 64U, 300U, 511U, 699U}) {
-      Floats x = data(700, 13);
+    for (const size_t at : {0U, 63U, 64U, 300U, 511U, 1023U, 1500U, 2047U, 2048U, 2747U}) {
+      Floats x = data(2748, 13);
       x[at] = bad;
       for (const Host& host : hosts()) {
         for (const Type type : {Type::f32, Type::bf16}) {

@@ -42,6 +42,27 @@ Elements not_zero(const View& view) {
   return {std::ranges::count_if(x, [](T value) { return std::bit_cast<Bits>(value) != 0; })};
 }
 
+View view_of(const StateRun& held, const Range& in_unit) {
+  return held.view.part({in_unit.begin - held.in_unit.begin, in_unit.end - held.in_unit.begin});
+}
+
+// Part of a tensor that was hashed, where it lies.
+struct HashedPart {
+  HashKind kind = HashKind::param;
+  TensorRun run;
+  View view;
+  HashSum hash;
+};
+
+// Whether these are the same elements in the same memory.
+bool lies_in(const HashedPart& part, const StateRun& held, const TensorRun& run) {
+  const Range& in_unit = part.run.in_unit;
+  if (part.kind != held.kind || part.run.tensor != run.tensor) return false;
+  if (in_unit.begin < run.in_unit.begin || run.in_unit.end < in_unit.end) return false;
+  const View there = view_of(held, in_unit);
+  return there.storage() == part.view.storage() && there.range() == part.view.range();
+}
+
 }  // namespace
 
 // Time of the step, without what the inspector does in between.
@@ -144,8 +165,7 @@ StepEvidence Trainer::run_step(int step, Inspection inspection) {
   strategy_->finish_reductions();
   ledger_.mark(Point::after_reduction);
   inspect(watch, [&] {
-    hash_runs(strategy_->own_state(), true, ledger_.now().grads);
-    hash_runs(strategy_->replicas(), true, ledger_.now().replica);
+    hash_held(true, ledger_.now().grads);
     show(step, true);
   });
   exchange_losses();
@@ -169,8 +189,7 @@ void Trainer::time_transfers() {
 }
 
 void Trainer::inspect_state(int step) {
-  hash_runs(strategy_->own_state(), false, ledger_.now().state);
-  hash_runs(strategy_->replicas(), false, ledger_.now().replica);
+  hash_held(false, ledger_.now().state);
   inspect_padding(strategy_->own_state());
   inspect_padding(strategy_->replicas());
   show(step, false);
@@ -330,20 +349,42 @@ void Trainer::inspect_padding(const std::vector<StateRun>& held) {
   }
 }
 
-void Trainer::hash_runs(const std::vector<StateRun>& held, bool grads, std::vector<TensorHash>& into) {
-  for (const StateRun& state : held) {
-    if ((state.kind == HashKind::grad) != grads) continue;
-    for (const TensorRun& run : runs(layout_.unit(state.unit), state.in_unit)) {
-      const Range part{run.in_unit.begin - state.in_unit.begin, run.in_unit.end - state.in_unit.begin};
-      const Elements skipped = run.in_unit.begin - run.tensor->in_unit.begin;
-      TensorHash hash{.tensor = run.tensor->index, .kind = state.kind, .hash = {}};
-      tables_.own->run(kernels::HashRun{.x = state.view.part(part),
-                                        .kind = state.kind,
-                                        .logical = (run.tensor->logical_begin + skipped).n,
-                                        .sum = &hash.hash});
-      into.push_back(hash);
+// What a rank answers for may lie in its replica, where it is not hashed again.
+void Trainer::hash_held(bool grads, std::vector<TensorHash>& own) {
+  std::vector<HashedPart> parts;
+  for (const StateRun& held : strategy_->own_state()) {
+    if ((held.kind == HashKind::grad) != grads) continue;
+    for (const TensorRun& run : runs(layout_.unit(held.unit), held.in_unit)) {
+      const HashSum hash = hash_part(held, run);
+      parts.push_back({.kind = held.kind, .run = run, .view = view_of(held, run.in_unit), .hash = hash});
+      own.push_back({.tensor = run.tensor->index, .kind = held.kind, .hash = hash});
     }
   }
+  for (const StateRun& held : strategy_->replicas()) {
+    if ((held.kind == HashKind::grad) != grads) continue;
+    for (TensorRun run : runs(layout_.unit(held.unit), held.in_unit)) {
+      HashSum sum;
+      for (const HashedPart& part : parts) {
+        if (!lies_in(part, held, run)) continue;
+        sum += hash_part(held, {run.tensor, {run.in_unit.begin, part.run.in_unit.begin}});
+        sum += part.hash;
+        run.in_unit.begin = part.run.in_unit.end;
+      }
+      sum += hash_part(held, run);
+      ledger_.now().replica.push_back({.tensor = run.tensor->index, .kind = held.kind, .hash = sum});
+    }
+  }
+}
+
+HashSum Trainer::hash_part(const StateRun& held, const TensorRun& run) {
+  HashSum sum;
+  if (run.in_unit.empty()) return sum;
+  const Elements skipped = run.in_unit.begin - run.tensor->in_unit.begin;
+  tables_.own->run(kernels::HashRun{.x = view_of(held, run.in_unit),
+                                    .kind = held.kind,
+                                    .logical = (run.tensor->logical_begin + skipped).n,
+                                    .sum = &sum});
+  return sum;
 }
 
 }  // namespace zp

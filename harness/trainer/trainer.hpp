@@ -94,7 +94,9 @@ class Trainer {
   void show(int step, bool grads);
   // Padding of gradients, parameters, masters and moments is zero.
   void inspect_padding(const std::vector<StateRun>& held);
-  void hash_runs(const std::vector<StateRun>& runs, bool grads, std::vector<TensorHash>& into);
+  // Gradients, or everything else: what this rank answers for into `own`, its replicas into the evidence.
+  void hash_held(bool grads, std::vector<TensorHash>& own);
+  HashSum hash_part(const StateRun& held, const TensorRun& run);
 
   // In order of construction: whatever stands below uses what stands above.
   TrainerConfig config_;

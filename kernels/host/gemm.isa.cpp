@@ -10,13 +10,17 @@ namespace {
 // Below this many products a loop over threads costs more than it saves.
 constexpr int64_t kWorthSharing = 1 << 16;
 
+// Rows of a tile. Where there are 32 registers, more than attention takes, whose blocks end at the diagonal.
+constexpr int64_t kHighRows = kLanes == 16 ? 12 : kTileRows;
+static_assert(kPanelRows % kHighRows == 0);
+
 int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Rows a thread packs at once: all threads get blocks of about the same height.
 int64_t block_rows(int64_t m, int64_t threads) {
   const int64_t blocks = ceil_div(ceil_div(m, kPanelRows), threads) * threads;
-  return lesser(kPanelRows, ceil_div(ceil_div(m, blocks), kTileRows) * kTileRows);
+  return lesser(kPanelRows, ceil_div(ceil_div(m, blocks), kHighRows) * kHighRows);
 }
 
 // One block of columns and one of k: the range that is packed at once.
@@ -40,11 +44,11 @@ struct Product {
 
   void multiply(const Block& block, int64_t row, int64_t rows, const float* packed_b, float* packed_a) const {
     const Into into = block.k > 0 || write == Write::accumulate ? Into::add : Into::store;
-    pack_panels<kTileRows>(a.at(row, block.k), rows, block.depth, packed_a);
+    pack_panels<kHighRows>(a.at(row, block.k), rows, block.depth, packed_a);
     for (int64_t column = 0; column < block.columns; column += kTileColumns) {
-      multiply_packed(into, block.depth, packed_a, packed_b + column * block.depth,
-                      c + row * n + block.column + column, n, rows,
-                      lesser(kTileColumns, block.columns - column));
+      multiply_packed<kHighRows>(into, block.depth, packed_a, packed_b + column * block.depth,
+                                 c + row * n + block.column + column, n, rows,
+                                 lesser(kTileColumns, block.columns - column));
     }
   }
 };

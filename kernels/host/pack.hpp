@@ -79,8 +79,8 @@ ZP_INLINE void store_front(float* p, Eight a) {
   __builtin_memcpy(p, elements, width * sizeof(float));
 }
 
-// Eight k of `count` ≤ 8 rows, transposed into to[k·width + row]; the rows to kept ≤ 8 are zero. Each store
-// but the last may run over into the next k, which is stored after it.
+// Eight k of `count` ≤ 8 rows, transposed into to[k·width + row]; the rows to kept ≤ 8 are zero. Where they
+// are the first of a panel, each store but the last may run over into the next k, which is stored after it.
 template <int64_t width, int64_t kept, class T>
 ZP_INLINE void pack_square(const Operand<T>& from, int64_t count, float* to) {
   Eight square[8];
@@ -92,22 +92,22 @@ ZP_INLINE void pack_square(const Operand<T>& from, int64_t count, float* to) {
     }
   }
   transpose(square);
-  for (int64_t k = 0; k < 7; ++k) store(to + k * width, square[k]);
-  if constexpr (kept == 8) {
-    store(to + 7 * width, square[7]);
-  } else {
-    store_front<kept>(to + 7 * width, square[7]);
+  constexpr bool kFirst = kept == 8 || kept == width;
+  for (int64_t k = 0; k < 8; ++k) {
+    if (kept == 8 || (kFirst && k < 7)) {
+      store(to + k * width, square[k]);
+    } else {
+      store_front<kept>(to + k * width, square[k]);
+    }
   }
 }
 
 // One k of `width` rows that lie side by side.
 template <int64_t width, class T>
 ZP_INLINE void pack_run(const T* from, float* to) {
-  if constexpr (width % 8 == 0) {
-    for (int64_t r = 0; r < width; r += 8) store(to + r, load_eight(from + r));
-  } else {
-    for (int64_t r = 0; r < width; ++r) to[r] = widened(from[r]);
-  }
+  constexpr int64_t kEights = width / 8 * 8;
+  for (int64_t r = 0; r < kEights; r += 8) store(to + r, load_eight(from + r));
+  for (int64_t r = kEights; r < width; ++r) to[r] = widened(from[r]);
 }
 
 // Packs `rows` (at most width) rows of `depth` elements into to[k·width + row]; absent rows are zero.
@@ -124,12 +124,12 @@ void pack(Operand<T> from, int64_t rows, int64_t depth, float* to, int64_t ahead
       if (k % (64 / static_cast<int64_t>(sizeof(T))) == 0) {
         for (int64_t r = 0; r < ahead; ++r) __builtin_prefetch(from.at(width + r, k).data);
       }
-      if constexpr (width < 8) {
-        pack_square<width, width>(from.at(0, k), rows, to + k * width);
-      } else {
-        for (int64_t r = 0; r < width; r += 8) {
-          pack_square<width, 8>(from.at(r, k), rows - r, to + k * width + r);
-        }
+      constexpr int64_t kEights = width / 8 * 8;
+      for (int64_t r = 0; r < kEights; r += 8) {
+        pack_square<width, 8>(from.at(r, k), rows - r, to + k * width + r);
+      }
+      if constexpr (kEights < width) {
+        pack_square<width, width - kEights>(from.at(kEights, k), rows - kEights, to + k * width + kEights);
       }
     }
   }

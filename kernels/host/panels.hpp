@@ -105,11 +105,11 @@ void multiply_rows(Into into, int64_t depth, Left a, int64_t next, const float* 
   }
 }
 
-// A is packed in panels of kTileRows rows, `depth` deep.
-inline void multiply_packed(Into into, int64_t depth, const float* a, const float* b, float* c, int64_t step,
-                            int64_t rows, int64_t columns) {
-  multiply_rows<Rows::across, kTileRows>(into, depth, {a, kTileRows}, kTileRows * depth, b, c, step, rows,
-                                         columns);
+// A is packed in panels of `height` rows, `depth` deep.
+template <int64_t height = kTileRows>
+void multiply_packed(Into into, int64_t depth, const float* a, const float* b, float* c, int64_t step,
+                     int64_t rows, int64_t columns) {
+  multiply_rows<Rows::across, height>(into, depth, {a, height}, height * depth, b, c, step, rows, columns);
 }
 
 // A lies where it lies.
