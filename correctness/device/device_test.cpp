@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -171,6 +174,22 @@ TEST(HostDevice, FillsFreshMemoryAsAsked) {
   const auto clean = make_host_device(Fill::zero);
   const Buffer zero = clean->acquire(Category::bucket, Type::f32, {33});
   for (int i = 0; i < 33; ++i) EXPECT_EQ(zero.all().read<float>()[i], 0.0F);
+}
+
+TEST(HostDevice, FillsMemoryAgainThatItKept) {
+  const auto device = make_host_device(Fill::zero);
+  std::vector<const void*> before, after;
+  for (std::vector<const void*>* seen : {&before, &after}) {
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 3; ++i) {
+      buffers.push_back(device->acquire(Category::bucket, Type::f32, {33}));
+      float* data = buffers.back().all().write<float>();
+      EXPECT_TRUE(std::all_of(data, data + 33, [](float x) { return std::bit_cast<uint32_t>(x) == 0; }));
+      std::fill_n(data, 33, 1.0F);
+      seen->push_back(data);
+    }
+  }
+  EXPECT_TRUE(std::ranges::is_permutation(before, after));
 }
 
 TEST(HostDevice, AllowsNothing) {

@@ -164,6 +164,26 @@ TEST(Ledger, CountsKernelCallsAndTheirElements) {
   EXPECT_EQ(evidence.work.at("fold"), (Work{.calls = 1, .elements = {18}}));
 }
 
+TEST(Ledger, HidesNotThatALinkYields) {
+  class Idle final : public Link {
+   public:
+    explicit Idle(bool yields) : yields_(yields) {}
+    int rank() const override { return 0; }
+    int world() const override { return 2; }
+    std::unique_ptr<Request> send(int, const Tag&, std::span<const std::byte>) override { return nullptr; }
+    std::unique_ptr<Request> receive(int, const Tag&, std::span<std::byte>) override { return nullptr; }
+    bool yields() const override { return yields_; }
+
+   private:
+    bool yields_;
+  };
+  for (const bool yields : {false, true}) {
+    Idle idle(yields);
+    Ledger ledger;
+    EXPECT_EQ(make_metered_link(idle, ledger)->yields(), yields);
+  }
+}
+
 TEST(Ledger, LogsCollectivesInOrderOverTheWholeRun) {
   Ledger ledger;
   const Label unit{.purpose = Purpose::reduce_grads, .tensor = 2, .name = "block.1"};

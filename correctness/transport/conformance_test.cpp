@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "correctness/transport/conformance.hpp"
 
@@ -183,6 +186,19 @@ TEST_P(EveryTransport, MovesBucketsOfEverySliceAndNothingElse) {
       rig.link.sent.clear();
     }
   });
+}
+
+// The variable is Open MPI's; what other libraries do is not known.
+TEST(Links, YieldWhereTheirLibraryDoes) {
+  const char* set = std::getenv("OMPI_MCA_mpi_yield_when_idle");
+  for (const TransportRow& row : transports()) {
+    const std::vector<int> worlds = worlds_here(row);
+    if (worlds.empty() || (row.name == "mpi" && set == nullptr)) continue;
+    const bool expected =
+        row.name == "mpi" && mpi_version().starts_with("Open MPI") && std::string_view(set) == "1";
+    row.run(worlds.front(), 60.0,
+            [&](Endpoint& end) { EXPECT_EQ(end.link->yields(), expected) << row.name; });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryTransport, testing::ValuesIn(cases()),

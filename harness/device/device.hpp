@@ -201,8 +201,8 @@ class Device {
 
 enum class Fill { zero, nan };
 
-// Host memory. `fill` is what fresh memory holds; with Fill::nan memory is also poisoned before it is given
-// back.
+// Host memory, for one thread. `fill` is what fresh memory holds; with Fill::nan memory is also poisoned
+// before it is given back. Without, it is kept until the device ends, for the next buffer as long.
 std::unique_ptr<Device> make_host_device(Fill fill);
 
 }  // namespace zp

@@ -41,6 +41,7 @@ class MeteredLink final : public Link {
   std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) override {
     return inner_.receive(peer, tag, bytes);
   }
+  bool yields() const override { return inner_.yields(); }
 
  private:
   Link& inner_;

@@ -1,6 +1,7 @@
 // Collectives over a link: each is a short list of steps, and all that are in flight advance while any is
 // waited for. After the first failure nothing touches a buffer again, and every wait throws that failure.
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <initializer_list>
 #include <utility>
@@ -25,14 +26,16 @@ std::string text_of(const std::vector<int>& ranks) {
 // One collective in flight. Buffers and handles may outlive the transport; then it is complete or has failed.
 class Flight final : public Pending {
  public:
-  Flight(Collectives* transport, Caption caption) : transport_(transport), caption_(std::move(caption)) {}
+  Flight(Collectives* transport, Caption caption) : transport_(transport), caption_(std::move(caption)) {
+    storages_.reserve(3);  // a collective writes no more
+  }
 
   void wait() override;
 
-  void add(std::unique_ptr<Step> step) { steps_.push_back(std::move(step)); }
+  void add(std::unique_ptr<Step> step) { steps_[count_++] = std::move(step); }
   bool uses_pieces() const { return !complete() && step().uses_pieces(); }
   std::vector<int> waits_for() const { return complete() ? std::vector<int>{} : step().waits_for(); }
-  bool complete() const { return at_ == steps_.size(); }
+  bool complete() const { return at_ == count_; }
   const Caption& caption() const { return caption_; }
   bool is_bucket() const { return caption_.bucket; }
 
@@ -64,8 +67,8 @@ class Flight final : public Pending {
   void abandon(const Error& reason, const std::shared_ptr<Pending>& work) {
     if (complete()) return;
     failure_ = std::make_unique<Error>(reason);
-    steps_.clear();
-    at_ = 0;
+    for (auto& step : steps_) step.reset();
+    at_ = count_ = 0;
     leave_behind(work);
   }
 
@@ -81,8 +84,8 @@ class Flight final : public Pending {
 
   Collectives* transport_;
   Caption caption_;
-  std::vector<std::unique_ptr<Step>> steps_;
-  size_t at_ = 0;  // the step under way
+  std::array<std::unique_ptr<Step>, 2> steps_;
+  size_t count_ = 0, at_ = 0;  // of steps; the one under way
   std::vector<Storage*> storages_;
   std::unique_ptr<Error> failure_;
 };
@@ -167,7 +170,7 @@ class Collectives final : public Transport {
       abandon_all(Error(Exit::internal,
                         "a collective was in flight when an error passed: " + text_of(flight.caption())));
     }
-    Patience patience(timeout_s_, kLongestSleepInCollectives);
+    Patience patience(timeout_s_, kLongestSleepInCollectives, link_.yields());
     while (!flight.complete() && !failure_) {
       if (progress()) {
         patience.restart();

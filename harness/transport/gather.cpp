@@ -54,7 +54,7 @@ class Gather final : public Step {
         const auto& ranges = direction == Direction::send ? exchange.sent : exchange.received;
         if (ranges.empty()) continue;
         const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
-        transfers_.emplace_back(wire_, direction, rank, views_of(whole_.view(), ranges), kLongestMessage);
+        transfers_.emplace_back(wire_, direction, rank, runs_of(whole_.view(), ranges), kLongestMessage);
         transfers_.back().post();
       }
     }

@@ -44,7 +44,7 @@ class MpiRequest final : public Request {
 
 class MpiLink final : public Link {
  public:
-  explicit MpiLink(Job& job) : job_(job), tags_(job.messages.largest_tag()) {}
+  explicit MpiLink(Job& job) : job_(job), tags_(job.messages.largest_tag()), yields_(mpi_yields()) {}
   int rank() const override { return job_.rank(); }
   int world() const override { return job_.world(); }
 
@@ -58,10 +58,12 @@ class MpiLink final : public Link {
     job_.receive(request->transit, peer, tags_.pack(tag), bytes);
     return request;
   }
+  bool yields() const override { return yields_; }
 
  private:
   Job& job_;
   TagPacking tags_;
+  bool yields_;
 };
 
 // ---- The control line -------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ constexpr std::chrono::seconds kMoment{2};
 constexpr std::chrono::microseconds kBetweenLooks{200};
 // A look costs several calls that find nothing, and each of them may give the core away.
 constexpr std::chrono::milliseconds kBetweenChecks{5};
+// Reading the clock costs too.
+constexpr int kCallsBetweenChecks = 16;
 
 }  // namespace
 
@@ -56,9 +58,9 @@ void Job::advance(Transit& transit) {
 void Job::poll() {
   if (mpi_given_up()) return;
   ++polls_;
-  std::vector<Posted*> posted;
-  for (Transit* transit : active_) posted.push_back(&transit->posted);
-  const std::vector<Posted::Outcome> outcomes = Posted::test_each(posted);
+  glance_.clear();
+  for (Transit* transit : active_) glance_.add(transit->posted);
+  const std::vector<Posted::Outcome>& outcomes = glance_.look();
   for (size_t i = 0; i < outcomes.size(); ++i) active_[i]->outcome = outcomes[i];
   std::erase_if(active_, [](const Transit* transit) { return !transit->active(); });
 }
@@ -132,6 +134,8 @@ void Job::look() {
 void Job::check_failure() {
   if (failure_) throw Error(*failure_);
   if (mpi_given_up()) fail(Exit::transport, "MPI was given up after a failure");
+  if (++unchecked_ < kCallsBetweenChecks) return;
+  unchecked_ = 0;
   if (Clock::now() - looked_ < kBetweenChecks) return;
   look();
   if (failure_) throw Error(*failure_);

@@ -95,7 +95,9 @@ class Job {
 
   std::vector<Peer> peers_;
   std::vector<Transit*> active_;
+  Glance glance_;
   int64_t polls_ = 0;
+  int unchecked_ = 0;  // calls of check_failure() since it last looked at the clock
   Clock::time_point looked_{}, moment_ends_{};
   // Short enough to leave at once, without a receive that waits for it.
   std::array<char, 1024> announced_{};

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <climits>
+#include <cstring>
 
 #include "harness/transport/mpi_process.hpp"
 #include "harness/transport/patience.hpp"
@@ -17,20 +18,19 @@ int count_of(size_t bytes) {
   return static_cast<int>(bytes);
 }
 
-}  // namespace
+static_assert(sizeof(MPI_Request) <= sizeof(void*), "MPI's handles are numbers or pointers");
 
-struct Posted::Request {
-  MPI_Request handle = MPI_REQUEST_NULL;
-  bool collective = false;
-  std::vector<int> counts, offsets;  // which MPI reads until the collective has ended
-};
+MPI_Request load(const std::array<std::byte, sizeof(void*)>& handle) {
+  MPI_Request request;
+  std::memcpy(&request, handle.data(), sizeof(MPI_Request));
+  return request;
+}
 
-Posted::Posted() = default;
-Posted::Posted(Posted&& other) noexcept = default;
-Posted& Posted::operator=(Posted&& other) noexcept = default;
-Posted::~Posted() = default;
-
-namespace {
+std::array<std::byte, sizeof(void*)> stored(MPI_Request request) {
+  std::array<std::byte, sizeof(void*)> handle{};
+  std::memcpy(handle.data(), &request, sizeof(MPI_Request));
+  return handle;
+}
 
 // Of a message that has ended.
 Posted::Outcome outcome_of(const MPI_Status& status) {
@@ -44,37 +44,61 @@ Posted::Outcome outcome_of(const MPI_Status& status) {
 }  // namespace
 
 Posted::Outcome Posted::test() {
-  require(request_ && request_->handle != MPI_REQUEST_NULL, "a message is tested until it has ended");
+  require(active_, "a message is tested until it has ended");
+  MPI_Request request = load(handle_);
   int flag = 0;
   MPI_Status status;
-  check_mpi(MPI_Test(&request_->handle, &flag, &status), "MPI_Test");
+  check_mpi(MPI_Test(&request, &flag, &status), "MPI_Test");
   if (flag == 0) return {};
-  return request_->collective ? Outcome{.state = State::complete} : outcome_of(status);
+  active_ = false;
+  return lists_ ? Outcome{.state = State::complete} : outcome_of(status);
 }
 
-std::vector<Posted::Outcome> Posted::test_each(const std::vector<Posted*>& posted) {
-  std::vector<MPI_Request> handles;
-  for (const Posted* message : posted) {
-    require(message->request_ && message->request_->handle != MPI_REQUEST_NULL,
-            "a message is tested until it has ended");
-    handles.push_back(message->request_->handle);
-  }
-  std::vector<int> ended(posted.size());
-  std::vector<MPI_Status> statuses(posted.size());
-  std::vector<Outcome> outcomes(posted.size());
+void Posted::cancel() {
+  MPI_Request request = load(handle_);
+  check_mpi(MPI_Cancel(&request), "MPI_Cancel");
+}
+
+struct Glance::Room {
+  std::vector<Posted*> posted;
+  std::vector<MPI_Request> requests;
+  std::vector<int> ended;
+  std::vector<MPI_Status> statuses;
+  std::vector<Posted::Outcome> outcomes;
+};
+
+Glance::Glance() : room_(std::make_unique<Room>()) {}
+Glance::~Glance() = default;
+
+void Glance::clear() {
+  room_->posted.clear();
+  room_->requests.clear();
+  room_->outcomes.clear();
+}
+
+void Glance::add(Posted& posted) {
+  require(posted.active_, "a message is tested until it has ended");
+  room_->posted.push_back(&posted);
+  room_->requests.push_back(load(posted.handle_));
+}
+
+const std::vector<Posted::Outcome>& Glance::look() {
+  Room& room = *room_;
+  if (room.posted.empty()) return room.outcomes;
+  room.ended.resize(room.posted.size());
+  room.statuses.resize(room.posted.size());
+  room.outcomes.assign(room.posted.size(), {});
   int count = 0;
-  check_mpi(
-      MPI_Testsome(static_cast<int>(handles.size()), handles.data(), &count, ended.data(), statuses.data()),
-      "MPI_Testsome");
+  check_mpi(MPI_Testsome(static_cast<int>(room.posted.size()), room.requests.data(), &count,
+                         room.ended.data(), room.statuses.data()),
+            "MPI_Testsome");
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    const auto which = static_cast<size_t>(ended[i]);
-    posted[which]->request_->handle = handles[which];
-    outcomes[which] = outcome_of(statuses[i]);
+    const auto which = static_cast<size_t>(room.ended[i]);
+    room.posted[which]->active_ = false;
+    room.outcomes[which] = outcome_of(room.statuses[i]);
   }
-  return outcomes;
+  return room.outcomes;
 }
-
-void Posted::cancel() { check_mpi(MPI_Cancel(&request_->handle), "MPI_Cancel"); }
 
 struct Line::Communicator {
   MPI_Comm handle = MPI_COMM_NULL;
@@ -114,21 +138,18 @@ int Line::largest_tag() const {
 }
 
 Posted Line::send(const void* data, size_t bytes, int peer, int tag) {
-  Posted posted;
-  posted.request_ = std::make_unique<Posted::Request>();
-  check_mpi(
-      MPI_Isend(data, count_of(bytes), MPI_BYTE, peer, tag, communicator_->handle, &posted.request_->handle),
-      "MPI_Isend");
-  return posted;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Isend(data, count_of(bytes), MPI_BYTE, peer, tag, communicator_->handle, &request),
+            "MPI_Isend");
+  return {stored(request), nullptr};
 }
 
 Posted Line::receive(void* data, size_t bytes, int peer, int tag) {
-  Posted posted;
-  posted.request_ = std::make_unique<Posted::Request>();
+  MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Irecv(data, count_of(bytes), MPI_BYTE, peer == kAnyRank ? MPI_ANY_SOURCE : peer, tag,
-                      communicator_->handle, &posted.request_->handle),
+                      communicator_->handle, &request),
             "MPI_Irecv");
-  return posted;
+  return {stored(request), nullptr};
 }
 
 namespace {
@@ -160,45 +181,37 @@ Addition addition_of(Type type, MPI_Op& bf16_sum) {
 }  // namespace
 
 Posted Line::reduce_scatter(void* data, std::vector<int> counts, Type type) {
-  Posted posted = collective();
-  posted.request_->counts = std::move(counts);
+  auto lists = std::make_unique<Posted::Lists>(Posted::Lists{.counts = std::move(counts), .offsets = {}});
   const Addition sum = addition_of(type, communicator_->bf16_sum);
-  check_mpi(MPI_Ireduce_scatter(MPI_IN_PLACE, data, posted.request_->counts.data(), sum.type, sum.operation,
-                                communicator_->handle, &posted.request_->handle),
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ireduce_scatter(MPI_IN_PLACE, data, lists->counts.data(), sum.type, sum.operation,
+                                communicator_->handle, &request),
             "MPI_Ireduce_scatter");
-  return posted;
+  return {stored(request), std::move(lists)};
 }
 
 Posted Line::all_reduce(void* data, int count, Type type) {
-  Posted posted = collective();
   const Addition sum = addition_of(type, communicator_->bf16_sum);
-  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, count, sum.type, sum.operation, communicator_->handle,
-                           &posted.request_->handle),
-            "MPI_Iallreduce");
-  return posted;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(
+      MPI_Iallreduce(MPI_IN_PLACE, data, count, sum.type, sum.operation, communicator_->handle, &request),
+      "MPI_Iallreduce");
+  return {stored(request), std::make_unique<Posted::Lists>()};
 }
 
 Posted Line::all_gather(void* data, std::vector<int> counts) {
-  Posted posted = collective();
-  Posted::Request& request = *posted.request_;
-  request.counts = std::move(counts);
+  auto lists = std::make_unique<Posted::Lists>(Posted::Lists{.counts = std::move(counts), .offsets = {}});
   int64_t at = 0;
-  for (const int count : request.counts) {
+  for (const int count : lists->counts) {
     require(at <= INT_MAX, "an MPI collective counts up to 2^31 - 1");
-    request.offsets.push_back(static_cast<int>(at));
+    lists->offsets.push_back(static_cast<int>(at));
     at += count;
   }
-  check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, request.counts.data(),
-                            request.offsets.data(), MPI_BYTE, communicator_->handle, &request.handle),
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, lists->counts.data(),
+                            lists->offsets.data(), MPI_BYTE, communicator_->handle, &request),
             "MPI_Iallgatherv");
-  return posted;
-}
-
-Posted Line::collective() {
-  Posted posted;
-  posted.request_ = std::make_unique<Posted::Request>();
-  posted.request_->collective = true;
-  return posted;
+  return {stored(request), std::move(lists)};
 }
 
 std::optional<Line::Arrival> Line::arrival(int peer, int tag) {

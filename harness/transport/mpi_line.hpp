@@ -1,9 +1,11 @@
 // One MPI communicator and the messages on it, free of mpi.h. A failed call throws Error (transport).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/base/type.hpp"
@@ -14,10 +16,7 @@ namespace zp::transport {
 // message has ended, MPI may touch its memory whenever this process calls MPI.
 class Posted {
  public:
-  Posted();
-  Posted(Posted&& other) noexcept;
-  Posted& operator=(Posted&& other) noexcept;
-  ~Posted();
+  Posted() = default;
 
   enum class State { active, complete, cancelled };
   struct Outcome {
@@ -25,15 +24,43 @@ class Posted {
     size_t bytes = 0;  // received
   };
   Outcome test();
-  // Tests several with one look at the network; outcome i is of posted[i].
-  static std::vector<Outcome> test_each(const std::vector<Posted*>& posted);
   // Ends a receive that has not met its message; test() tells which came first.
   void cancel();
 
  private:
   friend class Line;
-  struct Request;
-  std::unique_ptr<Request> request_;
+  friend class Glance;
+  // MPI's handle of it, whatever the library makes handles of.
+  using Handle = std::array<std::byte, sizeof(void*)>;
+  // What MPI reads until a collective has ended.
+  struct Lists {
+    std::vector<int> counts, offsets;
+  };
+
+  Posted(const Handle& handle, std::unique_ptr<Lists> lists)
+      : handle_(handle), active_(true), lists_(std::move(lists)) {}
+
+  Handle handle_{};
+  bool active_ = false;
+  std::unique_ptr<Lists> lists_;  // of a collective
+};
+
+// Tests several messages with one look at the network, and keeps its room from one to the next.
+class Glance {
+ public:
+  Glance();
+  ~Glance();
+  Glance(const Glance&) = delete;
+  Glance& operator=(const Glance&) = delete;
+
+  void clear();
+  void add(Posted& posted);
+  // Outcome i is of the i-th that was added since clear().
+  const std::vector<Posted::Outcome>& look();
+
+ private:
+  struct Room;
+  std::unique_ptr<Room> room_;
 };
 
 inline constexpr int kAnyRank = -1;
@@ -70,8 +97,6 @@ class Line {
   std::optional<Arrival> arrival(int peer, int tag);
 
  private:
-  static Posted collective();
-
   struct Communicator;
   std::unique_ptr<Communicator> communicator_;
   int rank_ = 0, world_ = 1;

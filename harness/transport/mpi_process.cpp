@@ -93,6 +93,24 @@ int first_of_node() {
   return first;
 }
 
+// Open MPI's variable of that name, which it also sets itself where there are more ranks than cores.
+bool mpi_yields() {
+  int level = 0, index = 0, count = 0, verbosity = 0, binding = 0, scope = 0;
+  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return false;
+  bool yields = false;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_T_cvar_handle handle{};
+  if (MPI_T_cvar_get_index("mpi_yield_when_idle", &index) == MPI_SUCCESS &&
+      MPI_T_cvar_get_info(index, nullptr, nullptr, &verbosity, &type, nullptr, nullptr, nullptr, &binding,
+                          &scope) == MPI_SUCCESS &&
+      type == MPI_C_BOOL && MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    if (count != 1 || MPI_T_cvar_read(handle, &yields) != MPI_SUCCESS) yields = false;
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return yields;
+}
+
 }  // namespace zp::transport
 
 namespace zp {

@@ -17,6 +17,9 @@ void check_world(int world);
 // The lowest rank of the job that shares this process's memory. Collective.
 int first_of_node();
 
+// Whether MPI gives the core away whenever it finds nothing new, as far as the library says.
+bool mpi_yields();
+
 // From now on this process must not call MPI in any way that moves messages, not even to end it: memory that
 // MPI may still touch has been given back. `silent_rank` is the rank that did not answer, where one is known.
 void give_up_mpi(int silent_rank = -1);

@@ -69,7 +69,7 @@ class Reduction final : public Step {
     for (const Exchange& exchange : rounds_[round_]) {
       if (exchange.sent.empty()) continue;
       const int rank = group_.places.rank_at[static_cast<size_t>(exchange.place)];
-      sends_.emplace_back(wire_, Direction::send, rank, views_of(additions_.whole(), exchange.sent), kPiece);
+      sends_.emplace_back(wire_, Direction::send, rank, runs_of(additions_.whole(), exchange.sent), kPiece);
     }
     // All messages before anything is waited for, and receives first.
     begin_run();

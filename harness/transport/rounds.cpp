@@ -2,14 +2,21 @@
 #include "harness/transport/rounds.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace zp::transport {
 namespace {
 
 // What is not empty of one range.
 std::vector<Range> one(Range range) {
-  if (range.empty()) return {};
-  return {range};
+  std::vector<Range> ranges;
+  if (!range.empty()) ranges.push_back(range);
+  return ranges;
+}
+
+// Moved into its place: a list in braces would be copied, range by range, in every collective.
+void append(std::vector<Round>& rounds, Exchange exchange) {
+  rounds.emplace_back().push_back(std::move(exchange));
 }
 
 // Slices of the `count` places around `place`: those whose numbers agree with it in all bits from `count` up.
@@ -26,8 +33,8 @@ std::vector<Round> halving_rounds(const Cuts& cuts, int place) {
   std::vector<Round> rounds;
   for (int h = cuts.world() / 2; h >= 1; h /= 2) {
     const int other = place ^ h;
-    rounds.push_back(
-        {{.place = other, .sent = run_around(cuts, other, h), .received = run_around(cuts, place, h)}});
+    append(rounds,
+           {.place = other, .sent = run_around(cuts, other, h), .received = run_around(cuts, place, h)});
   }
   return rounds;
 }
@@ -36,8 +43,8 @@ std::vector<Round> doubling_rounds(const Cuts& cuts, int place) {
   std::vector<Round> rounds;
   for (int h = 1; h < cuts.world(); h *= 2) {
     const int other = place ^ h;
-    rounds.push_back(
-        {{.place = other, .sent = run_around(cuts, place, h), .received = run_around(cuts, other, h)}});
+    append(rounds,
+           {.place = other, .sent = run_around(cuts, place, h), .received = run_around(cuts, other, h)});
   }
   return rounds;
 }
@@ -56,10 +63,8 @@ std::vector<Round> ring_rounds(const Cuts& cuts, int place, int ahead) {
   const auto slice = [&](int back) { return one(cuts.of(((place - back) % world + world) % world)); };
   std::vector<Round> rounds;
   for (int step = 0; step + 1 < world; ++step) {
-    const Exchange before{
-        .place = (place + world - 1) % world, .sent = {}, .received = slice(step + 1 + ahead)};
-    const Exchange behind{.place = (place + 1) % world, .sent = slice(step + ahead), .received = {}};
-    rounds.push_back({before, behind});
+    append(rounds, {.place = (place + world - 1) % world, .sent = {}, .received = slice(step + 1 + ahead)});
+    rounds.back().push_back({.place = (place + 1) % world, .sent = slice(step + ahead), .received = {}});
   }
   return rounds;
 }
@@ -70,22 +75,22 @@ std::vector<Round> reduce_rounds(Algorithm algorithm, const Cuts& cuts, int plac
   if (cuts.world() == 1) return {};
   if (algorithm == Algorithm::halving) return halving_rounds(cuts, place);
   if (algorithm == Algorithm::ring) return ring_rounds(cuts, place, 1);
-  Round round;
+  std::vector<Round> rounds(1);
   for (const int other : others_from(place, cuts.world())) {
-    round.push_back({.place = other, .sent = one(cuts.of(other)), .received = one(cuts.of(place))});
+    rounds.front().push_back({.place = other, .sent = one(cuts.of(other)), .received = one(cuts.of(place))});
   }
-  return {round};
+  return rounds;
 }
 
 std::vector<Round> gather_rounds(Algorithm algorithm, const Cuts& cuts, int place) {
   if (cuts.world() == 1) return {};
   if (algorithm == Algorithm::halving) return doubling_rounds(cuts, place);
   if (algorithm == Algorithm::ring) return ring_rounds(cuts, place, 0);
-  Round round;
+  std::vector<Round> rounds(1);
   for (const int other : others_from(place, cuts.world())) {
-    round.push_back({.place = other, .sent = one(cuts.of(place)), .received = one(cuts.of(other))});
+    rounds.front().push_back({.place = other, .sent = one(cuts.of(place)), .received = one(cuts.of(other))});
   }
-  return {round};
+  return rounds;
 }
 
 std::vector<Range> parts_of(const std::vector<Range>& ranges, Type type, Bytes longest) {

@@ -55,10 +55,14 @@ class Alias {
   Range range_;
 };
 
-inline std::vector<View> views_of(const View& whole, const std::vector<Range>& ranges) {
-  std::vector<View> views;
-  for (const Range& range : ranges) views.push_back(whole.part(range));
-  return views;
+inline std::vector<std::span<std::byte>> runs_of(const View& whole, const std::vector<Range>& ranges) {
+  std::vector<std::span<std::byte>> runs;
+  runs.reserve(ranges.size());
+  for (const Range& range : ranges) {
+    const View run = whole.part(range);
+    runs.emplace_back(static_cast<std::byte*>(run.raw()), static_cast<size_t>(run.bytes().n));
+  }
+  return runs;
 }
 
 struct Sum {

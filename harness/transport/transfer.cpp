@@ -4,40 +4,36 @@
 #include <algorithm>
 
 namespace zp::transport {
-namespace {
 
-// Messages of one transfer: the next one follows without a pause, and each still ends soon after the one
-// before.
-constexpr size_t kInFlight = 2;
-
-}  // namespace
-
-Transfer::Transfer(const Wire& wire, Direction direction, int rank, const std::vector<View>& runs,
+Transfer::Transfer(const Wire& wire, Direction direction, int rank, std::vector<std::span<std::byte>> runs,
                    Bytes longest)
-    : wire_(wire), direction_(direction), rank_(rank) {
-  for (const View& run : runs) {
-    std::span<std::byte> rest(static_cast<std::byte*>(run.raw()), static_cast<size_t>(run.bytes().n));
-    while (!rest.empty()) {
-      messages_.push_back(rest.first(std::min(static_cast<size_t>(longest.n), rest.size())));
-      rest = rest.subspan(messages_.back().size());
-    }
-  }
-}
+    : wire_(wire),
+      direction_(direction),
+      rank_(rank),
+      longest_(static_cast<size_t>(longest.n)),
+      runs_(std::move(runs)) {}
 
 bool Transfer::post() {
-  const size_t before = posted_;
-  for (; posted_ < messages_.size() && in_flight_.size() < kInFlight; ++posted_) {
-    const std::span<std::byte> message = messages_[posted_];
-    in_flight_.push_back(direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, message)
-                                                       : wire_.link->receive(rank_, wire_.tag, message));
+  bool any = false;
+  for (std::unique_ptr<Request>& request : in_flight_) {
+    if (request != nullptr) continue;
+    if (run_ == runs_.size()) break;
+    std::span<std::byte>& run = runs_[run_];
+    const std::span<std::byte> message = run.first(std::min(longest_, run.size()));
+    request = direction_ == Direction::send ? wire_.link->send(rank_, wire_.tag, message)
+                                            : wire_.link->receive(rank_, wire_.tag, message);
+    run = run.subspan(message.size());
+    if (run.empty()) ++run_;
+    any = true;
   }
-  return posted_ > before;
+  return any;
 }
 
 bool Transfer::advance() {
   bool moved = post();
-  while (!in_flight_.empty() && in_flight_.front()->done()) {
-    in_flight_.erase(in_flight_.begin());
+  while (in_flight_.front() != nullptr && in_flight_.front()->done()) {
+    in_flight_.front().reset();
+    std::rotate(in_flight_.begin(), in_flight_.begin() + 1, in_flight_.end());
     post();
     moved = true;
   }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "harness/transport/transport.hpp"
@@ -19,10 +20,11 @@ struct Wire {
 
 enum class Direction { send, receive };
 
-// Runs of one buffer, sent or received straight, one after another. A few messages are in flight at a time.
+// Runs of bytes, sent or received straight, one after another. A few messages are in flight at a time.
 class Transfer {
  public:
-  Transfer(const Wire& wire, Direction direction, int rank, const std::vector<View>& runs, Bytes longest);
+  Transfer(const Wire& wire, Direction direction, int rank, std::vector<std::span<std::byte>> runs,
+           Bytes longest);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   Transfer(Transfer&&) = default;
@@ -32,16 +34,20 @@ class Transfer {
   bool post();
   // Posts and completes what it can; true when something moved.
   bool advance();
-  bool complete() const { return posted_ == messages_.size() && in_flight_.empty(); }
+  bool complete() const { return run_ == runs_.size() && in_flight_.front() == nullptr; }
   int rank() const { return rank_; }
 
  private:
+  // The next message follows without a pause, and each still ends soon after the one before.
+  static constexpr size_t kInFlight = 2;
+
   Wire wire_;
   Direction direction_;
   int rank_;
-  std::vector<std::span<std::byte>> messages_;
-  size_t posted_ = 0;
-  std::vector<std::unique_ptr<Request>> in_flight_;  // oldest first
+  size_t longest_;
+  std::vector<std::span<std::byte>> runs_;  // the one that is being posted without what has been
+  size_t run_ = 0;
+  std::array<std::unique_ptr<Request>, kInFlight> in_flight_;  // oldest first, then none
 };
 
 // A run of elements from one rank, received into kPiecesPerPeer pieces by turns: the next piece may arrive

@@ -61,6 +61,8 @@ class Link {
   virtual int world() const = 0;
   virtual std::unique_ptr<Request> send(int peer, const Tag& tag, std::span<const std::byte> bytes) = 0;
   virtual std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) = 0;
+  // Whether a rank that asks in vain for what it waits for has thereby given its core away.
+  virtual bool yields() const { return false; }
 };
 
 // ---- A library's own collectives --------------------------------------------------------------------------
