@@ -26,8 +26,9 @@ if(ZP_SANITIZE)
 endif()
 
 # What is compiled more than it is run: tests, and what only reads and writes text. Checks of undefined behaviour make
-# optimising most of what that takes.
+# optimising most of what that takes; tests that compute much, which are WARM, are optimised all the same.
 set(ZP_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
+set(ZP_WARM_OPTIONS ${ZP_COLD_OPTIONS})
 if(ZP_SANITIZE MATCHES undefined)
   set(ZP_COLD_OPTIONS -O0)
 endif()
@@ -61,22 +62,26 @@ function(zp_test_headers)
                             <variant> <vector> <gtest/gtest.h>)
 endfunction()
 
-# zp_test(name SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
+# zp_test(name [WARM] SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
 # test; with a sanitizer, whose processes start slowly, as one. With RANKS it runs once under mpirun with that many
 # processes (its main() must initialise MPI).
 function(zp_test name)
-  cmake_parse_arguments(ARG "" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WARM" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  set(temperature COLD)
+  if(ARG_WARM)
+    set(temperature WARM)
+  endif()
   if(NOT TARGET zp_test_headers)
     zp_test_headers()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${ZP_COLD_OPTIONS})
+  target_compile_options(${name} PRIVATE ${ZP_${temperature}_OPTIONS})
   zp_unity(${name})
   if(ARG_RANKS)
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} GTest::gtest)
@@ -84,7 +89,9 @@ function(zp_test name)
     set_tests_properties(${name} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT})
   else()
     target_link_libraries(${name} PRIVATE zp_flags ${ARG_LIBRARIES} fmt::fmt GTest::gtest GTest::gtest_main)
-    target_precompile_headers(${name} REUSE_FROM zp_test_headers)
+    if(ZP_${temperature}_OPTIONS STREQUAL ZP_COLD_OPTIONS) # a precompiled header suits one level of optimisation
+      target_precompile_headers(${name} REUSE_FROM zp_test_headers)
+    endif()
     if(ZP_SANITIZE)
       add_test(NAME ${name} COMMAND ${name})
       set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)

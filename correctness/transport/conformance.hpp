@@ -74,37 +74,39 @@ inline std::vector<Places> places_of(int world) {
   return {Places::in_rank_order(world), shifted};
 }
 
+// The index of the first element that differs, or -1; of different lengths, that of the shorter one's end.
+inline int64_t first_difference(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  const auto [at, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return at == a.end() && other == b.end() ? -1 : at - a.begin();
+}
+
 // A view that begins and ends inside its buffer, between elements that nobody may touch.
 struct Fenced {
   Fenced(Device& device, Type type, Elements length)
       : buffer(device.acquire(Category::grads, type, length + Elements{kBefore + kAfter})),
         view(buffer.part({{kBefore}, {kBefore + length.n}})) {
-    each_fence([&](int64_t i) { plain::put(buffer.all(), i, 99, i); });
+    for (const Range& fence : fences()) plain::fill(buffer.part(fence), kNobody, fence.begin.n);
   }
   void expect_untouched() {
-    Buffer expected = buffer.all().storage()->owner->acquire(Category::grads, view.type(), buffer.length());
-    each_fence([&](int64_t i) {
-      plain::put(expected.all(), i, 99, i);
-      EXPECT_EQ(plain::bits_of(buffer.all(), i), plain::bits_of(expected.all(), i)) << "fence element " << i;
-    });
+    for (const Range& fence : fences()) {
+      const std::vector<uint64_t> bits = plain::bits_of(buffer.part(fence));
+      for (int64_t i = fence.begin.n; i < fence.end.n; ++i) {
+        EXPECT_EQ(bits[static_cast<size_t>(i - fence.begin.n)], plain::own_bits(view.type(), kNobody, i))
+            << "fence element " << i;
+      }
+    }
   }
 
   static constexpr int64_t kBefore = 3, kAfter = 4;
+  static constexpr int kNobody = 99;
   Buffer buffer;
   View view;
 
  private:
-  template <class F>
-  void each_fence(const F& act) const {
-    for (int64_t i = 0; i < kBefore; ++i) act(i);
-    for (int64_t i = 0; i < kAfter; ++i) act(buffer.length().n - kAfter + i);
+  std::array<Range, 2> fences() const {
+    return {Range{{0}, {kBefore}}, Range{buffer.length() - Elements{kAfter}, buffer.length()}};
   }
 };
-
-// Element i holds the place's value number first + i.
-inline void fill(const View& whole, int place, int64_t first = 0) {
-  for (int64_t i = 0; i < whole.length().n; ++i) plain::put(whole, i, place, first + i);
-}
 
 // What rank `place` of a case sees; one object per rank and collective.
 struct Check {
@@ -117,12 +119,6 @@ struct Check {
 
   int place() const { return rig.transport->place(); }
   Range own() const { return cuts.of(place()); }
-  // Of an element of the whole.
-  int owner_of(int64_t element) const {
-    int owner = 0;
-    while (cuts.of(owner).end.n <= element) ++owner;
-    return owner;
-  }
   std::string text() const {
     std::ostringstream text;
     text << zp::name_of(type) << ", cuts";
@@ -131,22 +127,34 @@ struct Check {
     return text.str();
   }
 
-  void expect_sums(const View& got, Range range, float divisor) const {
-    for (int64_t i = range.begin.n; i < range.end.n; ++i) {
-      const uint64_t bits = plain::bits_of(got, i - range.begin.n);
-      ASSERT_EQ(bits,
-                plain::sum_bits(algorithm, type, got.type(), cuts.world(), first + i, divisor, owner_of(i)))
-          << text() << ", element " << i;
+  // Elements of the whole, slice by slice, as far as they are in the range.
+  template <class F>
+  void each(Range range, const F& act) const {
+    for (int owner = 0; owner < cuts.world(); ++owner) {
+      const Range slice = cuts.of(owner);
+      for (int64_t i = std::max(slice.begin.n, range.begin.n); i < std::min(slice.end.n, range.end.n); ++i)
+        act(owner, i);
     }
   }
+  void expect(const View& got, Range range, const std::vector<uint64_t>& expected) const {
+    const std::vector<uint64_t> bits = plain::bits_of(got);
+    const int64_t at = first_difference(bits, expected);
+    ASSERT_EQ(at, -1) << text() << ", element " << range.begin.n + at;
+  }
+  void expect_sums(const View& got, Range range, float divisor) const {
+    std::vector<uint64_t> expected;
+    each(range, [&](int owner, int64_t i) {
+      expected.push_back(
+          plain::sum_bits(algorithm, type, got.type(), cuts.world(), first + i, divisor, owner));
+    });
+    expect(got, range, expected);
+  }
   void expect_slices(const View& whole) const {
-    Buffer expected = rig.device->acquire(Category::params, whole.type(), {1});
-    for (int p = 0; p < cuts.world(); ++p) {
-      for (int64_t i = cuts.of(p).begin.n; i < cuts.of(p).end.n; ++i) {
-        plain::put(expected.all(), 0, p, first + i);
-        ASSERT_EQ(plain::bits_of(whole, i), plain::bits_of(expected.all(), 0)) << text() << ", element " << i;
-      }
-    }
+    const Range all{{0}, cuts.whole()};
+    std::vector<uint64_t> expected;
+    each(all,
+         [&](int owner, int64_t i) { expected.push_back(plain::own_bits(whole.type(), owner, first + i)); });
+    expect(whole, all, expected);
   }
   // By rank, since the last call.
   void expect_sent(const plain::TrafficByPlace& by_place) const {

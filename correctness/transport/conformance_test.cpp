@@ -18,7 +18,7 @@ void reduces_and_scatters(const Check& check, Type result, float divisor, bool i
   TestRig& rig = check.rig;
   Fenced whole(*rig.device, check.type, check.cuts.whole());
   Fenced apart(*rig.device, result, check.own().length());
-  fill(whole.view, check.place());
+  plain::fill(whole.view, check.place());
   const View mine = in_place ? whole.view.part(check.own()) : apart.view;
   const int64_t elements_before = rig.kernels.elements;
   rig.transport
@@ -41,7 +41,7 @@ void gathers(const Check& check, bool in_place) {
   Fenced whole(*rig.device, check.type, check.cuts.whole());
   Fenced apart(*rig.device, check.type, check.own().length());
   const View mine = in_place ? whole.view.part(check.own()) : apart.view;
-  for (int64_t i = 0; i < mine.length().n; ++i) plain::put(mine, i, check.place(), check.own().begin.n + i);
+  plain::fill(mine, check.place(), check.own().begin.n);
   rig.transport->all_gather({mine, whole.view, check.cuts, {Purpose::gather_params, 5, "head"}}).wait();
   check.expect_slices(whole.view);
   plain::TrafficByPlace traffic;
@@ -54,7 +54,7 @@ void gathers(const Check& check, bool in_place) {
 void all_reduces(const Check& check, float divisor) {
   TestRig& rig = check.rig;
   Fenced whole(*rig.device, check.type, check.cuts.whole());
-  fill(whole.view, check.place());
+  plain::fill(whole.view, check.place());
   rig.transport->all_reduce({whole.view, check.cuts, divisor, {Purpose::reduce_grads, 0, "embeddings"}})
       .wait();
   check.expect_sums(whole.view, {{0}, check.cuts.whole()}, divisor);
@@ -113,7 +113,7 @@ TEST_P(EveryTransport, KeepsSeveralCollectivesApartThatAreWaitedForInAnyOrder) {
     for (int tensor = 0; tensor < 6; ++tensor) {
       wholes.push_back(rig.device->acquire(Category::grads, Type::f32, cuts.whole()));
       const View whole = wholes.back().all();
-      fill(whole, check.place(), first_of(tensor));
+      plain::fill(whole, check.place(), first_of(tensor));
       const View mine = whole.part(check.own());
       const Label label{Purpose::reduce_grads, tensor, "unit"};
       if (tensor % 3 == 0) handles.push_back(rig.transport->reduce_scatter({whole, mine, cuts, 2.0F, label}));
@@ -138,21 +138,21 @@ TEST_P(EveryTransport, OrdersAccessesAndCollectivesByTheirBuffers) {
     const Cuts cuts = Cuts::equal(world, {9001});
     const Check check{rig, GetParam().algorithm, places, cuts, Type::f32};
     Buffer whole = rig.device->acquire(Category::grads, Type::f32, cuts.whole());
-    fill(whole.all(), check.place());
+    plain::fill(whole.all(), check.place());
     const View mine = whole.part(check.own());
     // Nobody waits: the gather waits for the sum, the read for the gather, the buffer's end for the last one.
     rig.transport->reduce_scatter({whole.all(), mine, cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}});
     rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
     check.expect_sums(whole.all(), {{0}, cuts.whole()}, 1.0F);
     // Sums of sums: small integers, so exact.
-    for (int64_t i = 0; i < cuts.whole().n; ++i)
-      whole.all().write<float>()[i] = static_cast<float>(check.place() + 1);
+    std::fill_n(whole.all().write<float>(), cuts.whole().n, static_cast<float>(check.place() + 1));
     for (int again = 0; again < 2; ++again) {
       rig.transport->all_reduce({whole.all(), cuts, 1.0F, {Purpose::reduce_grads, 0, "a"}});
     }
     const int total = world * world * (world + 1) / 2;
-    for (int64_t i = 0; i < cuts.whole().n; ++i)
-      ASSERT_EQ(whole.all().read<float>()[i], static_cast<float>(total)) << "element " << i;
+    check.expect(whole.all(), {{0}, cuts.whole()},
+                 std::vector<uint64_t>(static_cast<size_t>(cuts.whole().n),
+                                       std::bit_cast<uint32_t>(static_cast<float>(total))));
     rig.transport->all_gather({mine, whole.all(), cuts, {Purpose::gather_params, 0, "a"}});
   });
 }
@@ -166,19 +166,18 @@ TEST_P(EveryTransport, MovesBucketsOfEverySliceAndNothingElse) {
       Cuts cuts = Cuts::equal(world, {slice});
       std::vector<Range> buckets{{{0}, {5}}, {{5}, {slice - 3}}};
       Buffer whole = rig.device->acquire(Category::grads, type, cuts.whole());
-      fill(whole.all(), rig.transport->place());
+      plain::fill(whole.all(), rig.transport->place());
       for (const Range& bucket : buckets) {
         cuts.within = bucket;
         rig.transport->all_reduce({whole.all(), cuts, 3.0F, {Purpose::reduce_grads, 0, "a"}});
       }
-      Buffer untouched = rig.device->acquire(Category::grads, type, {1});
+      const std::vector<uint64_t> bits = plain::bits_of(whole.all());
       for (int64_t i = 0; i < cuts.whole().n; ++i) {
-        plain::put(untouched.all(), 0, rig.transport->place(), i);
         const uint64_t expected = i % slice < slice - 3
                                       ? plain::sum_bits(GetParam().algorithm, type, type, world, i, 3.0F,
                                                         static_cast<int>(i / slice))
-                                      : plain::bits_of(untouched.all(), 0);
-        ASSERT_EQ(plain::bits_of(whole.all(), i), expected) << name_of(type) << " element " << i;
+                                      : plain::own_bits(type, rig.transport->place(), i);
+        ASSERT_EQ(bits[static_cast<size_t>(i)], expected) << name_of(type) << " element " << i;
       }
       int64_t bytes = 0;
       for (const auto& [rank, traffic] : rig.link.sent) bytes += traffic.bytes;

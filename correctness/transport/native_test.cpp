@@ -37,7 +37,7 @@ TEST(NativeCollectives, GatherEveryType) {
         const Check check{rig, Algorithm::native, places, cuts, type};
         Fenced whole(*rig.device, type, cuts.whole());
         Fenced mine(*rig.device, type, check.own().length());
-        fill(mine.view, check.place(), check.own().begin.n);
+        plain::fill(mine.view, check.place(), check.own().begin.n);
         rig.transport->all_gather({mine.view, whole.view, cuts, {Purpose::gather_params, 5, "head"}}).wait();
         check.expect_slices(whole.view);
         whole.expect_untouched();
@@ -54,8 +54,10 @@ TEST(NativeCollectives, SumFloatsThatAddExactlyOverEveryCut) {
       for (const Type type : kFloats) {
         const Check check{rig, Algorithm::native, places, cuts, type};
         const auto expect = [&](const View& got, Range range) {
+          const std::vector<float> numbers = plain::floats_of(got);
           for (int64_t i = range.begin.n; i < range.end.n; ++i) {
-            ASSERT_EQ(number(got, i - range.begin.n), rounded(type, sum_of_terms(world, i) / 3.0F))
+            ASSERT_EQ(numbers[static_cast<size_t>(i - range.begin.n)],
+                      rounded(type, sum_of_terms(world, i) / 3.0F))
                 << check.text() << ", element " << i;
           }
         };

@@ -3,9 +3,11 @@
 // that can only fold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -16,8 +18,22 @@ namespace zp::plain {
 
 inline constexpr size_t kMostPlaces = 8;
 
-// Units of 2⁻⁴⁴ nearest to x.
-inline int64_t units_of(float x) { return std::llrint(std::ldexp(static_cast<double>(x), 44)); }
+// Units of 2⁻⁴⁴ nearest to x, and back; the products are exact.
+inline int64_t units_of(float x) { return std::llrint(static_cast<double>(x) * 0x1p44); }
+inline float of_units(int64_t sum) { return static_cast<float>(static_cast<double>(sum) * 0x1p-44); }
+
+// The elements of a view, which is asked once: asking is slow.
+inline std::vector<float> floats_of(const View& view) {
+  std::vector<float> all(static_cast<size_t>(view.length().n));
+  if (view.empty()) return all;
+  if (view.type() == Type::bf16) {
+    std::transform(view.read<bf16>(), view.read<bf16>() + view.length().n, all.begin(),
+                   [](bf16 x) { return widen(x); });
+  } else {
+    std::copy_n(view.read<float>(), view.length().n, all.begin());
+  }
+  return all;
+}
 
 // The kernels that a transport needs.
 class FoldOnly final : public kernels::Table {
@@ -27,8 +43,9 @@ class FoldOnly final : public kernels::Table {
     const auto& fold = std::get<kernels::Fold>(call);
     ++calls;
     elements += std::max<int64_t>(1, static_cast<int64_t>(fold.inputs.size()) - 1) * fold.out.length().n;
+    if (fold.out.empty()) return;
     if (fold.inputs.front().type() == Type::i64) return add_integers(fold);
-    for (int64_t i = 0; i < fold.out.length().n; ++i) store(fold.out, i, folded(fold, i) / fold.divisor);
+    store(fold.out, folded(fold), fold.divisor);
   }
 
   int64_t calls = 0, elements = 0;  // of folds
@@ -36,41 +53,42 @@ class FoldOnly final : public kernels::Table {
 
  private:
   void convert(const kernels::ToFixed& call) {
-    for (int64_t i = 0; i < call.from.length().n; ++i)
-      call.to.write<int64_t>()[i] = units_of(call.from.read<float>()[i]);
+    if (call.from.empty()) return;
+    std::transform(call.from.read<float>(), call.from.read<float>() + call.from.length().n,
+                   call.to.write<int64_t>(), units_of);
     converted += call.from.length().n;
   }
   static void add_integers(const kernels::Fold& fold) {
-    for (int64_t i = 0; i < fold.out.length().n; ++i) {
-      int64_t sum = 0;
-      for (const View& input : fold.inputs) sum += input.read<int64_t>()[i];
-      if (fold.out.type() == Type::i64) {
-        fold.out.write<int64_t>()[i] = sum;
-      } else {
-        fold.out.write<float>()[i] =
-            static_cast<float>(std::ldexp(static_cast<double>(sum), -44)) / fold.divisor;
-      }
+    std::vector<int64_t> sums(static_cast<size_t>(fold.out.length().n));
+    for (const View& input : fold.inputs)
+      std::transform(sums.begin(), sums.end(), input.read<int64_t>(), sums.begin(), std::plus<>());
+    if (fold.out.type() == Type::i64) {
+      std::copy(sums.begin(), sums.end(), fold.out.write<int64_t>());
+    } else {
+      std::transform(sums.begin(), sums.end(), fold.out.write<float>(),
+                     [&](int64_t sum) { return of_units(sum) / fold.divisor; });
     }
   }
-  static float folded(const kernels::Fold& fold, int64_t i) {
-    std::array<float, kMostPlaces> terms{};
-    for (size_t t = 0; t < fold.inputs.size(); ++t) terms.at(t) = load(fold.inputs[t], i);
-    for (size_t count = fold.inputs.size(); count > 1;) {
+  static std::vector<float> folded(const kernels::Fold& fold) {
+    std::vector<std::vector<float>> terms;
+    for (const View& input : fold.inputs) terms.push_back(floats_of(input));
+    for (size_t count = terms.size(); count > 1;) {
       size_t half = 1;
       while (half * 2 < count) half *= 2;
-      for (size_t t = half; t < count; ++t) terms[t - half] += terms[t];
+      for (size_t t = half; t < count; ++t) {
+        std::vector<float>& sums = terms[t - half];
+        std::transform(sums.begin(), sums.end(), terms[t].begin(), sums.begin(), std::plus<>());
+      }
       count = half;
     }
-    return terms[0];
+    return terms.front();
   }
-  static float load(const View& view, int64_t i) {
-    return view.type() == Type::bf16 ? widen(view.read<bf16>()[i]) : view.read<float>()[i];
-  }
-  static void store(const View& view, int64_t i, float x) {
+  static void store(const View& view, const std::vector<float>& sums, float divisor) {
     if (view.type() == Type::bf16) {
-      view.write<bf16>()[i] = round_to_bf16(x);
+      std::transform(sums.begin(), sums.end(), view.write<bf16>(),
+                     [=](float sum) { return round_to_bf16(sum / divisor); });
     } else {
-      view.write<float>()[i] = x;
+      std::transform(sums.begin(), sums.end(), view.write<float>(), [=](float sum) { return sum / divisor; });
     }
   }
 };
@@ -81,25 +99,60 @@ inline float value(int place, int64_t element) {
   return random_normal(kKey, static_cast<uint64_t>(place) << 40 | static_cast<uint64_t>(element), 1.0F);
 }
 
-// Bits of any element type, as an unsigned number.
-inline uint64_t bits_of(const View& view, int64_t i) {
+// Bits of all elements of any type, as unsigned numbers.
+inline std::vector<uint64_t> bits_of(const View& view) {
+  std::vector<uint64_t> bits(static_cast<size_t>(view.length().n));
+  if (view.empty()) return bits;
+  const int64_t n = view.length().n;
   switch (view.type()) {
-    case Type::f32: return std::bit_cast<uint32_t>(view.read<float>()[i]);
-    case Type::bf16: return view.read<bf16>()[i].bits;
-    case Type::i32: return static_cast<uint32_t>(view.read<int32_t>()[i]);
-    case Type::i64: return static_cast<uint64_t>(view.read<int64_t>()[i]);
+    case Type::f32:
+      std::transform(view.read<float>(), view.read<float>() + n, bits.begin(),
+                     [](float x) { return std::bit_cast<uint32_t>(x); });
+      break;
+    case Type::bf16:
+      std::transform(view.read<bf16>(), view.read<bf16>() + n, bits.begin(), [](bf16 x) { return x.bits; });
+      break;
+    case Type::i32:
+      std::transform(view.read<int32_t>(), view.read<int32_t>() + n, bits.begin(),
+                     [](int32_t x) { return static_cast<uint32_t>(x); });
+      break;
+    case Type::i64: std::copy_n(view.read<int64_t>(), n, bits.begin()); break;
+  }
+  return bits;
+}
+
+// What is a place's own value of an element, in each type.
+template <class T>
+T own_value(int place, int64_t element) {
+  if constexpr (std::is_same_v<T, int64_t>) return (int64_t{place} << 40) - element;
+  const float x = value(place, element);
+  if constexpr (std::is_same_v<T, bf16>) return round_to_bf16(x);
+  if constexpr (std::is_same_v<T, int32_t>) return static_cast<int32_t>(std::bit_cast<uint32_t>(x) + 7);
+  if constexpr (std::is_same_v<T, float>) return x;
+}
+inline uint64_t own_bits(Type type, int place, int64_t element) {
+  switch (type) {
+    case Type::f32: return std::bit_cast<uint32_t>(own_value<float>(place, element));
+    case Type::bf16: return own_value<bf16>(place, element).bits;
+    case Type::i32: return static_cast<uint32_t>(own_value<int32_t>(place, element));
+    case Type::i64: return static_cast<uint64_t>(own_value<int64_t>(place, element));
   }
   return 0;
 }
 
-// Writes place's own value of an element, in the view's type.
-inline void put(const View& view, int64_t i, int place, int64_t element) {
-  const float x = value(place, element);
+// Element i of a view gets the place's own value number first + i.
+template <class T>
+void fill_as(const View& view, int place, int64_t first) {
+  T* to = view.write<T>();
+  for (int64_t i = 0; i < view.length().n; ++i) to[i] = own_value<T>(place, first + i);
+}
+inline void fill(const View& view, int place, int64_t first = 0) {
+  if (view.empty()) return;
   switch (view.type()) {
-    case Type::f32: view.write<float>()[i] = x; break;
-    case Type::bf16: view.write<bf16>()[i] = round_to_bf16(x); break;
-    case Type::i32: view.write<int32_t>()[i] = static_cast<int32_t>(std::bit_cast<uint32_t>(x) + 7); break;
-    case Type::i64: view.write<int64_t>()[i] = (int64_t{place} << 40) - element; break;
+    case Type::f32: return fill_as<float>(view, place, first);
+    case Type::bf16: return fill_as<bf16>(view, place, first);
+    case Type::i32: return fill_as<int32_t>(view, place, first);
+    case Type::i64: return fill_as<int64_t>(view, place, first);
   }
 }
 
@@ -140,7 +193,7 @@ inline uint64_t fixed_sum_bits(Type result, int world, int64_t element, float di
   int64_t sum = 0;
   for (int place = 0; place < world; ++place) sum += units_of(value(place, element));
   if (result == Type::i64) return static_cast<uint64_t>(sum);
-  return std::bit_cast<uint32_t>(static_cast<float>(std::ldexp(static_cast<double>(sum), -44)) / divisor);
+  return std::bit_cast<uint32_t>(of_units(sum) / divisor);
 }
 
 struct Traffic {
