@@ -25,20 +25,38 @@ def peer(args, way, batch, tokens):
     return json.loads(lines[-1])
 
 
-def ours(args, stage, ranks, batch, tokens, recipe):
+def ours(args, command, stage, ranks, batch, tokens, recipe):
     """The record of our stage. A refuted claim ends the comparison: its time would mean nothing."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "run.jsonl"
         launcher = [] if ranks == 1 else ["mpirun", "-n", str(ranks)]
-        command = launcher + [args.zeroproof, "verify", "--model", "small", "--stages", stage, "--recipe", recipe]
-        command += ["--ranks", "1"] if ranks == 1 else []
-        command += ["--micro-batches", str(RANKS), "--micro-batch-size", str(batch), "--seq", str(tokens)]
-        command += ["--steps", str(args.steps + 1), "--threads", "1", "--clip", "0", "--out", str(out)]
-        command += args.options.split()
-        done = subprocess.run(command, capture_output=True, text=True)
+        line = launcher + [args.zeroproof, *command, "--model", "small", "--stages", stage, "--recipe", recipe]
+        line += ["--ranks", "1"] if ranks == 1 else []
+        line += ["--micro-batches", str(RANKS), "--micro-batch-size", str(batch), "--seq", str(tokens)]
+        line += ["--threads", "1", "--clip", "0", "--out", str(out)]
+        line += args.options.split()
+        done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError("zeroproof: " + done.stdout[-400:] + done.stderr[-400:])
-        return [r for r in map(json.loads, out.read_text().splitlines()) if r["schema"].startswith("zeroproof/stage")][0]
+        return [r for r in map(json.loads, out.read_text().splitlines()) if "stage" in r["schema"]][0]
+
+
+def our_times(args, stage, ranks, batch, tokens, recipe):
+    """Median step, median step with everything that proving it takes, parameters, and the processor.
+
+    Steps back to back, as the peer's are, are `bench`'s: in `verify` a rank waits for others that still look at what
+    they did.
+    """
+    layout = (stage, ranks, batch, tokens, recipe)
+    timed = ours(args, ["bench", "-w", "1", "-n", str(args.steps), "--rounds", "1"], *layout)
+    checked = ours(args, ["verify", "--steps", str(args.steps + 1)], *layout)
+    assert timed["proved"] and checked["proved"]
+    return (
+        timed["step_time_s"],
+        statistics.median(checked["checked_step_times_s"][1:]),
+        timed["config"]["parameters"],
+        timed["machine"]["cpu"],
+    )
 
 
 def best_recipe(args):
@@ -56,13 +74,13 @@ def compare(args, pair, micro_batch, recipe):
         step = peer(args, way, batch, tokens)
         versions = {"torch": step["torch"], "parameters": step["parameters"]}
         theirs.append(statistics.median(step["step_times_s"]))
-        record = ours(args, stage, ranks, batch, tokens, recipe)
-        assert record["proved"] and record["config"]["parameters"] == step["parameters"]
-        own.append(statistics.median(record["step_times_s"][1:]))
-        checked.append(statistics.median(record["checked_step_times_s"][1:]))
+        step_s, checked_s, parameters, cpu = our_times(args, stage, ranks, batch, tokens, recipe)
+        assert parameters == step["parameters"]
+        own.append(step_s)
+        checked.append(checked_s)
     per_step = RANKS * batch * tokens
     return {
-        "schema": "zeroproof/peers/1",
+        "schema": "zeroproof/peers/2",
         "peer": way,
         "stage": stage,
         "ranks": ranks,
@@ -84,7 +102,7 @@ def compare(args, pair, micro_batch, recipe):
                                    check=True).stdout.strip(),
         "load_average": os.getloadavg()[0],
         "cores": os.cpu_count(),
-        "cpu": record["machine"]["cpu"],
+        "cpu": cpu,
         "python": platform.python_version(),
     }
 
