@@ -19,7 +19,7 @@ import sys
 
 SCHEMA = "zeroproof/gpu_check/1"
 STAGES = ("zeroproof/stage/1", "zeroproof/bench-stage/1")
-TIMEOUT, UNAVAILABLE, USAGE = 4, 5, 6
+INTERNAL, TIMEOUT, UNAVAILABLE, USAGE = 1, 4, 5, 6
 ENDED, KILLED = 124, 137  # by `timeout`
 SANITIZER = "compute-sanitizer"
 GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
@@ -41,8 +41,30 @@ def append(path, record):
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
+def stop(line):
+    print(f"gpu_check.sh: {line}", file=sys.stderr)
+    sys.exit(USAGE)
+
+
+def records_in(text):
+    """The records, and the number of the first line that is none, as one that was begun and never ended; or None."""
+    records, broken = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            records.append(dict(json.loads(line)))
+        except (TypeError, ValueError):
+            broken = broken or number
+    return records, broken
+
+
 def load(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        records, broken = records_in(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        stop(f"--out {path}: {error.strerror}")
+    if broken:
+        stop(f"--out {path}: line {broken} is no record")
+    return records
 
 
 def now():
@@ -59,8 +81,7 @@ def begin(args):
     try:
         args.out.write_text("", encoding="utf-8")
     except OSError as error:
-        print(f"gpu_check.sh: --out {args.out}: {error.strerror}", file=sys.stderr)
-        sys.exit(USAGE)
+        stop(f"--out {args.out}: {error.strerror}")
     toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     nvcc = said([f"{toolkit}/bin/nvcc", "--version"]) or said(["nvcc", "--version"])
     append(args.out, {
@@ -118,10 +139,13 @@ def step(args):
         return
     out, err = text_of(args.log, "out"), text_of(args.log, "err")
     verdict, reason = verdict_of(args, out, err)
+    records, broken = records_in(text_of(args.log, "jsonl"))
+    if broken and verdict == "passed":
+        args.exit, verdict, reason = INTERNAL, "failed", f"line {broken} of what it recorded is no record"
     append(args.out, record | {"verdict": verdict, "reason": reason, "exit": args.exit, "seconds": args.seconds}
            | contents(args.name, out))  # fmt: skip
-    for line in text_of(args.log, "jsonl").splitlines():
-        append(args.out, json.loads(line))
+    for recorded in records:
+        append(args.out, recorded)
     sys.exit(UNAVAILABLE if verdict == "not measured" else args.exit)
 
 

@@ -31,8 +31,10 @@ Block& Block::of_this_thread() {
 
 Block::~Block() {
   for (CudaThread& thread : threads_) {
-    if (thread.fiber != nullptr) destroy_fiber(thread.fiber);
-    if (thread.own.bottom != nullptr) stacks_.give_back(thread.own);
+    for (const CudaThread::Fiber& fiber : thread.fibers) {
+      if (fiber.handle != nullptr) destroy_fiber(fiber.handle);
+      if (fiber.stack.bottom != nullptr) stacks_.give_back(fiber.stack);
+    }
   }
 }
 
@@ -43,6 +45,7 @@ void Block::prepare(const KernelCall& call, const char* text, dim3 block, dim3 g
   gridDim = grid;
   count_ = block.x * block.y * block.z;
   race_check_ = kEdges && settings().race_check != 0;
+  apart_ = race_check_ && settings().race_check == 2;
   random_ = Random(seed);
   shuffled_ = settings().seed != 0;
   factor_ = shuffled_ ? random_.next() % count_ | 1U : 1;
@@ -62,7 +65,10 @@ void Block::number_threads(dim3 block) {
     CudaThread& thread = threads_[i];
     thread.number = i;
     thread.index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
-    if (race_check_ && thread.fiber == nullptr) thread.fiber = create_fiber();
+    for (unsigned set = 0; set < (apart_ ? 2U : 1U); ++set) {
+      void*& handle = thread.fibers[set].handle;
+      if (race_check_ && handle == nullptr) handle = create_fiber();
+    }
   }
 }
 
@@ -86,6 +92,7 @@ void Block::run(uint3 block) {
   reset();
   if (race_check_) {
     stream_fiber_ = current_fiber();
+    if (apart_) set_ ^= 1U;
     release_edge(&began_);
   }
   while (alive_ > 0) {
@@ -100,8 +107,12 @@ void Block::run(uint3 block) {
   }
   if (race_check_) {
     enter_fiber(stream_fiber_);
-    acquire_edge(&ended_);
+    if (!apart_) finish();
   }
+}
+
+void Block::finish() {
+  if (race_check_) acquire_edge(&ended_);
 }
 
 // ---- Starting, leaving and resuming threads
@@ -109,9 +120,10 @@ void Block::run(uint3 block) {
 void Block::start_on_a_new_stack() {
   if (race_check_) {
     CudaThread& thread = threads_[(factor_ * started_ + offset_) % count_];
-    thread.own = thread.own.bottom == nullptr ? stacks_.take(&Block::first_on_a_stack)
-                                              : Stacks::anew(thread.own, &Block::first_on_a_stack);
-    entering_ = thread.own;
+    Place& own = thread.fibers[set_].stack;
+    own = own.bottom == nullptr ? stacks_.take(&Block::first_on_a_stack)
+                                : Stacks::anew(own, &Block::first_on_a_stack);
+    entering_ = own;
   } else {
     entering_ = stacks_.take(&Block::first_on_a_stack);
   }
@@ -145,7 +157,7 @@ CudaThread& Block::next_fresh() { return threads_[(factor_ * started_++ + offset
 void Block::enter(CudaThread& thread) {
   running_ = &thread;
   threadIdx = thread.index;
-  if (race_check_) enter_fiber(thread.fiber);
+  if (race_check_) enter_fiber(thread.fibers[set_].handle);
 }
 
 void Block::resume(CudaThread& thread) {

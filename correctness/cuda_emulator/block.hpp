@@ -33,8 +33,12 @@ struct CudaThread {
   std::uint64_t result = 0;  // what it takes away
   std::vector<AsyncCopy> copies;
   std::size_t groups = 0;  // committed
-  Place own;               // the stack that it alone uses, where races within a block are looked for
-  void* fiber = nullptr;   // for the thread sanitizer, where it checks for races within a block
+  // For the thread sanitizer, where it checks for races: a thread of every other block, and the stack that it
+  // alone uses.
+  struct Fiber {
+    void* handle = nullptr;
+    Place stack;
+  } fibers[2];
 };
 
 struct Warp {
@@ -51,6 +55,8 @@ class Block {
   // Sets what the blocks of a launch have in common.
   void prepare(const KernelCall& call, const char* text, dim3 block, dim3 grid, std::uint64_t seed);
   void run(uint3 block);
+  // What the launch did happened before what comes next on this thread.
+  void finish();
 
   int meet(Site site, bool predicate);
   std::uint64_t meet_lanes(Meeting meeting, std::uint32_t mask, std::uint64_t value, unsigned source,
@@ -81,6 +87,8 @@ class Block {
   unsigned count_ = 0;
   dim3 numbered_{0, 0, 0};
   bool race_check_ = false;
+  bool apart_ = false;  // blocks of a launch are in no order for the thread sanitizer
+  unsigned set_ = 0;    // which of its threads' fibers the block has
   Random random_{0};
   bool shuffled_ = false;
   std::uint64_t factor_ = 1, offset_ = 0;  // of the order in which threads start

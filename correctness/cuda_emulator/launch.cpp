@@ -1,6 +1,7 @@
 // Launches: what is refused, the order of blocks, and what CUDA threads ask of the runtime while they run.
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include "correctness/cuda_emulator/fault.hpp"
 #include "correctness/cuda_emulator/indices.hpp"
 #include "correctness/cuda_emulator/kernel.hpp"
+#include "correctness/cuda_emulator/settings.hpp"
 
 constinit thread_local uint3 threadIdx{};
 constinit thread_local uint3 blockIdx{};
@@ -43,10 +45,21 @@ std::map<const void*, Attributes>& attributes() {
   return *table;
 }
 
+// Of the kernel that is launched now: whether it is the one that is told never to end.
+bool stalls(int device) {
+  static constinit std::atomic<int> launched{0};
+  return settings().stall_at >= 0 && device == settings().stall_device &&
+         launched.fetch_add(1) == settings().stall_at;
+}
+
 class Launch final : public Operation {
  public:
   Launch(const cudaLaunchConfig_t& config, const char* text, KernelCall* call, std::uint64_t seed)
-      : Operation(text), config_(config), call_(call), random_(seed) {
+      : Operation(text),
+        config_(config),
+        call_(call),
+        random_(seed),
+        stalls_(stalls(config.stream->device())) {
     blocks_ = std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z;
     if (settings().seed == 0) return;
     offset_ = random_.below(blocks_);
@@ -55,10 +68,14 @@ class Launch final : public Operation {
   }
   ~Launch() override { delete call_; }
 
+  bool ready() override { return !stalls_; }
+  void await() override { sleep_us(20'000); }
+
   bool step() override {
     Block& block = Block::of_this_thread();
     block.prepare(*call_, name(), config_.blockDim, config_.gridDim, random_.next());
     for (std::uint64_t left = part_of(blocks_); left > 0 && done_ < blocks_; --left) run_block(block);
+    block.finish();
     return done_ == blocks_;
   }
 
@@ -82,6 +99,7 @@ class Launch final : public Operation {
   cudaLaunchConfig_t config_;
   KernelCall* call_;
   Random random_;
+  bool stalls_;
   std::uint64_t blocks_ = 0;
   std::uint64_t done_ = 0;
   std::uint64_t factor_ = 1, offset_ = 0;

@@ -62,6 +62,8 @@ Settings from_environment() {
   from.nccl_fault = fault_of_environment();
   from.nccl_fault_rank = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_FAULT_RANK", 0));
   from.nccl_fault_at = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_FAULT_AT", 0));
+  from.stall_device = static_cast<int>(number("ZP_EMULATED_CUDA_STALL_DEVICE", 0));
+  from.stall_at = static_cast<int>(number("ZP_EMULATED_CUDA_STALL_AT", static_cast<std::uint64_t>(-1)));
   from.nccl_mismatch = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_MISMATCH", 1));
   from.nccl_version = static_cast<int>(number("ZP_EMULATED_CUDA_NCCL_VERSION", 0));
   from.stream_waits = static_cast<int>(number("ZP_EMULATED_CUDA_STREAM_WAITS", 1));

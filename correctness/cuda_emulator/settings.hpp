@@ -29,11 +29,15 @@ struct Settings {
   int driver = 0;       // [DRIVER] version that it says, as CUDA numbers them; 0: that of its headers
   std::size_t memory_bytes = std::size_t{1} << 30;  // [MEMORY_MB] of each device
   int delay_us = 0;                                 // [DELAY_US] longest usual sleep before an operation
-  int deadline_s = 120;                    // [DEADLINE_S] a host wait in which nothing moves ends the process
-  int race_check = 0;                      // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer
+  int deadline_s = 120;  // [DEADLINE_S] a host wait in which nothing moves ends the process
+  // [RACE_CHECK] 1: each CUDA thread is one for the thread sanitizer; 2: and so in each block of a launch,
+  // for kernels without shared memory, whose place blocks have one after another
+  int race_check = 0;
   NcclFault nccl_fault = NcclFault::none;  // [NCCL_FAULT] error, stall, stop
   int nccl_fault_rank = 0;                 // [NCCL_FAULT_RANK]
   int nccl_fault_at = 0;                   // [NCCL_FAULT_AT] number of the operation on its communicator
+  int stall_device = 0;                    // [STALL_DEVICE] on which a kernel never ends,
+  int stall_at = -1;      // [STALL_AT] its number among those that are launched there; -1: none
   int nccl_mismatch = 1;  // [NCCL_MISMATCH] 1: calls that do not fit end the process; 0: they never end
   int nccl_version = 0;   // [NCCL_VERSION] that it says, as NCCL numbers them; 0: that of its header
   int stream_waits = 1;   // [STREAM_WAITS] 0: a fault, no stream waits for an event

@@ -108,6 +108,34 @@ TEST_F(GpuCheck, HoldsNothingAgainstAStepThatHadLessThanItsTime) {
   }
 }
 
+// Whoever is ended while it writes leaves half a line.
+TEST_F(GpuCheck, KeepsTheWholeRecordsOfAStepThatLeftHalfALine) {
+  std::ofstream(file("log.jsonl")) << "{\"schema\": \"one\"}\n{\"schema\": \"zeropr";
+  std::ofstream(file("log.err")) << "end\n";
+  const auto step = [&](const std::string& code) {
+    return shell("rm -f " + file("all.jsonl") + "; python3 " ZP_SOURCE "/scripts/gpu_record.py step --out " +
+                 file("all.jsonl") + " --name stages --exit " + code + " --seconds 90 --given 90 --most 90 " +
+                 "--log " + file("log"));
+  };
+  EXPECT_EQ(step("124").code, 124);
+  std::string all = text_of(file("all.jsonl"));
+  EXPECT_NE(all.find("\"reason\": \"it was not over after 90 s\""), std::string::npos) << all;
+  EXPECT_TRUE(all.ends_with("\n{\"schema\": \"one\"}\n")) << all;
+  EXPECT_EQ(step("0").code, 1);
+  all = text_of(file("all.jsonl"));
+  EXPECT_NE(all.find("\"reason\": \"line 2 of what it recorded is no record\""), std::string::npos) << all;
+}
+
+TEST_F(GpuCheck, SaysWhichLineOfItsFileIsNoRecord) {
+  for (const char* line : {"{\"schema\": \"zeropr", "7"}) {
+    std::ofstream(file("all.jsonl")) << "{\"schema\": \"one\"}\n" << line;
+    const Outcome outcome =
+        shell("python3 " ZP_SOURCE "/scripts/gpu_record.py summary --out " + file("all.jsonl"));
+    EXPECT_EQ(outcome.code, 6) << outcome.out;
+    EXPECT_EQ(outcome.err, "gpu_check.sh: --out " + file("all.jsonl") + ": line 2 is no record\n");
+  }
+}
+
 // Of a file whose digits of one kernel are others, that kernel alone is named.
 TEST_F(GpuCheck, NamesTheKernelWhoseHashIsAnother) {
   const Outcome changed =

@@ -64,7 +64,7 @@ constexpr int kColumns = 4;                 // of a lane; a stripe is 32 times a
 
 // A warp has one row and one stripe of columns. It looks for its row's token, 32 rows at a time: where an
 // earlier row has it, that row's warp adds for both; else this warp adds all rows of the token, in order, to
-// what the table holds.
+// what the table holds, and nobody else reads or writes that.
 __global__ void __launch_bounds__(kThreads)
     add_token_rows(const int32_t* tokens, const float* dx, float* dtoken, int64_t rows, int64_t width,
                    int64_t vocabulary) {
@@ -77,10 +77,6 @@ __global__ void __launch_bounds__(kThreads)
   if (token < 0 || token >= vocabulary) return;
   float* to = dtoken + token * width;
   float sum[kColumns] = {};
-#pragma unroll
-  for (int j = 0; j < kColumns; ++j) {
-    if (column + j * kWarp < width) sum[j] = to[column + j * kWarp];
-  }
   for (int64_t first = 0; first < rows; first += kWarp) {
     const bool same = first + lane < rows && tokens[first + lane] == token;
     for (unsigned found = __ballot_sync(kWholeWarp, same); found != 0; found &= found - 1) {
@@ -88,7 +84,9 @@ __global__ void __launch_bounds__(kThreads)
       if (next < row) return;  // all lanes alike
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
-        if (column + j * kWarp < width) sum[j] = sum[j] + dx[next * width + column + j * kWarp];
+        if (column + j * kWarp >= width) continue;
+        const float before = next == row ? to[column + j * kWarp] : sum[j];
+        sum[j] = before + dx[next * width + column + j * kWarp];
       }
     }
   }

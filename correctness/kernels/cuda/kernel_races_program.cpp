@@ -1,8 +1,12 @@
 // kernel_races_program [FILE LINE]: every kernel of the table as CUDA code on the emulated runtime, and then
 // the barriers that its blocks and warps came to, a line each; those of one line of the source are left out.
 // For the thread sanitizer, to which each CUDA thread is a thread (ZP_EMULATED_CUDA_RACE_CHECK=1).
+// kernel_races_program NAME…: these kernels.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
+#include <string_view>
 
 #include "correctness/cuda_emulator/barriers.hpp"
 #include "correctness/kernels/cuda/pinned_device.hpp"
@@ -17,12 +21,17 @@ namespace {
 constexpr CaseSizes kSizes{
     .batch = 2, .sequence = 97, .width = 40, .heads = 1, .vocabulary = 33, .parameters = 300};
 
-void run_all() {
+using Names = std::span<char* const>;
+
+// Of these names; of any, where there are none.
+void run_kernels(Names names) {
   PinnedDevice device;
   const OwnStream stream;
   const auto table =
       make_cuda_table(device, {.stream = stream.get(), .max_attention_rows = kSizes.rows() * kSizes.heads});
   for (const KernelCase& row : kernel_cases()) {
+    const auto named = [&](std::string_view name) { return name == row.name; };
+    if (!names.empty() && std::ranges::none_of(names, named)) continue;
     CaseMemory memory(device);
     table->run(row.make(memory, kSizes));
     stream.wait();
@@ -33,9 +42,10 @@ void run_all() {
 }  // namespace zp::kernels
 
 int main(int count, char** words) {
-  const bool leaves_out = count == 3;
+  const bool leaves_out = count == 3 && std::atoi(words[2]) > 0;
   zp::emulated::watch_barriers(leaves_out ? words[1] : "", leaves_out ? std::atoi(words[2]) : 0);
-  zp::kernels::run_all();
+  zp::kernels::run_kernels(leaves_out ? zp::kernels::Names()
+                                      : std::span(words + 1, static_cast<size_t>(count - 1)));
   for (int i = 0; i < zp::emulated::barriers_met(); ++i) {
     const zp::emulated::Site site = zp::emulated::barrier_met(i);
     std::printf("%s %d\n", site.file, site.line);

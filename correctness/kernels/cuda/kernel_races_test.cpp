@@ -1,6 +1,7 @@
-// No kernel of the product races within a block; each barrier of a block or a warp that its sources hold is
-// come to, and is needed: without those of one line the thread sanitizer reports a race. Built where
-// ZP_SANITIZE is thread.
+// No kernel of the product races within a block, nor between blocks in the device's memory where it has no
+// shared memory, whose place emulated blocks have one after another; each barrier of a block or a warp that
+// its sources hold is come to, and is needed: without those of one line the thread sanitizer reports a race.
+// Built where ZP_SANITIZE is thread.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,9 +16,9 @@
 namespace zp {
 namespace {
 
-Ended run_kernels(const std::string& arguments, int seed) {
+Ended run_kernels(const std::string& arguments, int seed, const std::string& check = "1") {
   return run_ordered(ZP_KERNEL_RACES_PROGRAM, arguments,
-                     {.schedule = "free", .seed = seed, .more = "ZP_EMULATED_CUDA_RACE_CHECK=1"});
+                     {.schedule = "free", .seed = seed, .more = "ZP_EMULATED_CUDA_RACE_CHECK=" + check});
 }
 
 // Text of the lines that hold a barrier, by "FILE LINE". (A shuffle hands a value on, and orders no memory.)
@@ -65,6 +66,15 @@ TEST(CudaKernelBarriers, AreEnoughAndNeeded) {
   }
   EXPECT_EQ(barriers_in_sources().size(), met.size()) << right.text;
   EXPECT_EQ(out_of_reach, 1);
+}
+
+TEST(CudaKernelBlocks, DoNotRace) {
+  const Ended apart = run_kernels(
+      "'layer norm' 'add bias' gelu 'gelu backward' add embedding 'embedding backward' 'cross entropy' "
+      "'cross entropy backward' 'cast to bf16' 'fold of 2' 'integer fold of 2' 'to fixed accumulating' adamw "
+      "sgd hash initialize 'synthetic gradient'",
+      1, "2");
+  EXPECT_EQ(apart.code, 0);
 }
 
 }  // namespace
