@@ -96,19 +96,47 @@ void expect_named(const Ending& ending, const std::vector<std::string>& words) {
   }
 }
 
-TEST(CarriedFailures, AMissingRankIsATimeoutOfTheOthersThatNamesTheCollective) {
-  const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
-    TestRig rig(endpoint, direct(kShort));
+TEST(CarriedFailures, AMissingRankIsATimeoutOfTheOthersThatNamesCollectiveSizesAndRanks) {
+  const std::string native =
+      "all-gather number 0 (gather params) of block.3 [tensor 3], step 1 of 1: 12000 bytes of all 3 ranks; "
+      "for "
+      "whom it waits the library does not say";
+  for (const Algorithm algorithm : {Algorithm::direct, Algorithm::native}) {
+    const Endings endings = run({.guard = 0}, [&](Endpoint& endpoint) {
+      TestRig rig(endpoint, options_of(algorithm, kWorld, kShort));
+      Gathering gathering(rig);
+      endpoint.control->barrier();
+      if (endpoint.link->rank() == kWorld - 1) return endpoint.control->barrier();
+      gathering.start().wait();
+    });
+    for (const auto& [rank, ending] : endings.by_rank) {
+      EXPECT_EQ(ending.code, Exit::timeout) << rank;
+      if (algorithm == Algorithm::native) {
+        expect_named(ending, {"waited 0.5 s in native " + native});
+      } else {
+        expect_named(ending,
+                     {"waited 0.5 s in all-gather number 0 (gather params) of block.3 [tensor 3], step "
+                      "1 of 1: 4000 bytes to rank ",
+                      "4000 bytes from rank 2"});
+      }
+    }
+    EXPECT_LT(endings.time_s, kPrompt);
+  }
+}
+
+// Of a ring's steps, the one that does not end.
+TEST(CarriedFailures, ATimeoutNamesTheStepWithItsRanks) {
+  const Endings endings = run(with_fault(NcclFault::stall, 1, 1), [](Endpoint& endpoint) {
+    TestRig rig(endpoint, options_of(Algorithm::ring, kWorld, kShort));
     Gathering gathering(rig);
-    endpoint.control->barrier();
-    if (endpoint.link->rank() == kWorld - 1) return endpoint.control->barrier();
     gathering.start().wait();
   });
   for (const auto& [rank, ending] : endings.by_rank) {
     EXPECT_EQ(ending.code, Exit::timeout) << rank;
-    expect_named(ending, {"waited 0.5 s in all-gather number 0 (gather params) of block.3 [tensor 3]"});
+    expect_named(ending, {", step 2 of 2: 4000 bytes "});
+    if (!ending.text.starts_with("rank 1 waited")) continue;
+    expect_named(ending, {"4000 bytes to rank 2", "4000 bytes from rank 0"});
   }
-  EXPECT_LT(endings.time_s, kPrompt);
 }
 
 TEST(CarriedFailures, AStreamThatStallsIsATimeoutEverywhere) {
@@ -248,9 +276,9 @@ class Faltering final : public Stream {
   int marks_;
 };
 
-// Of a collective's beginning, or of its end.
+// Of a collective's beginning, of its messages, or of its end.
 TEST(CarriedFailures, AMarkThatIsNotTakenIsAnErrorOfEveryRankAtOnce) {
-  for (const int marks : {0, 1}) {
+  for (const int marks : {0, 1, 2}) {
     const Endings endings = run({.guard = 0}, [&](Endpoint& endpoint) {
       TestRig rig(endpoint, direct(kLong));
       Faltering stream(*rig.stream, marks);
@@ -274,7 +302,7 @@ TEST(CarriedFailures, AMarkThatIsNotTakenIsAnErrorOfEveryRankAtOnce) {
 TEST(CarriedFailures, ATransportEndsAlthoughItsStreamTookNoMarkOfACollective) {
   const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
     TestRig rig(endpoint, direct(kShort));
-    Faltering stream(*rig.stream, 1);  // of the collective's beginning
+    Faltering stream(*rig.stream, 2);  // of the collective's beginning, and its messages'
     CollectiveOptions options = direct(kShort);
     options.stream = &stream;
     rig.transport = make_carried(rig.link, *rig.device, rig.kernels, rig.control, options);

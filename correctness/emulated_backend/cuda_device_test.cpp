@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "harness/device/cuda_check.hpp"
@@ -138,6 +142,74 @@ TEST(CudaDevice, IsUnavailableWhereSomethingIsNotThere) {
       EXPECT_EQ(error.code(), code) << error.what();
     }
   }
+}
+
+// Work of a stream that ends with this object.
+class Held {
+ public:
+  explicit Held(CudaStream& stream) {
+    const auto wait = [](void* held) {
+      auto& [told, over] = static_cast<Held*>(held)->state_;
+      while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      over = true;
+    };
+    check(cudaLaunchHostFunc(stream.handle(), wait, this));
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    state_.told = true;
+    while (!state_.over) std::this_thread::yield();
+  }
+
+ private:
+  struct State {
+    std::atomic<bool> told{false}, over{false};
+  } state_;
+};
+
+constexpr double kDeadline = 0.3;  // seconds
+
+// What the host waited for says so, and whatever ends then is not waited for either.
+TEST(CudaDevice, IsGivenUpWhereNothingEnds) {
+  for (const bool by_mark : {true, false}) {
+    std::optional<Held> held;
+    const auto began = std::chrono::steady_clock::now();
+    {
+      const auto device = make_cuda_device(0, Fill::zero, kDeadline);
+      const auto stream = device->make_stream();
+      std::byte* pinned = device->far_memory()->pin(Bytes{64});
+      const Buffer buffer = device->acquire(Category::scalars, Type::f32, {16});
+      held.emplace(*stream);
+      stream->from_pinned(pinned,
+                          std::as_writable_bytes(std::span(static_cast<float*>(buffer.all().raw()), 16)));
+      buffer.all().storage()->written_by(stream->mark());
+      try {
+        by_mark ? stream->mark()->wait() : stream->finish();
+        ADD_FAILURE() << "what never ends is waited for";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Exit::timeout);
+        EXPECT_STREQ(error.what(), "GPU 0: waited 0.3 s for kernels and copies, none of which ended");
+      }
+      device->far_memory()->unpin(pinned);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+  }
+}
+
+// However long it takes, as long as something does.
+TEST(CudaDevice, IsWaitedForWhileSomethingEnds) {
+  const auto device = make_cuda_device(0, Fill::zero, kDeadline);
+  const auto stream = device->make_stream();
+  std::vector<std::shared_ptr<Mark>> marks;
+  for (int i = 0; i < 6; ++i) {
+    check(cudaLaunchHostFunc(
+        stream->handle(), [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(150)); },
+        nullptr));
+    marks.push_back(stream->mark());
+  }
+  stream->finish();
+  EXPECT_TRUE(marks.back()->done());
 }
 
 TEST(CudaDevice, IsOneThatIsThere) { EXPECT_THROW(make_cuda_device(99, Fill::zero), Error); }

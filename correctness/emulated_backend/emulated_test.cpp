@@ -96,6 +96,17 @@ TEST_F(Executable, ProvesEmulatedRanksThatAreProcesses) {
       << text_of(file("out"));
 }
 
+TEST_F(Executable, EndsOnEveryRankWhereAKernelNeverDoes) {
+  const std::string run = "verify --device emulated --timeout 1 --stages zero3" + kTiniest;
+  const Outcome alone = shell("ZP_EMULATED_CUDA_STALL_AT=40 ZP " + run + " --ranks 1");
+  EXPECT_EQ(alone.code, 4);
+  EXPECT_EQ(alone.err,
+            "zeroproof: stage zero3: GPU 0: waited 1 s for kernels and copies, none of which ended\n");
+  EXPECT_EQ(launch(2, run, "export ZP_EMULATED_CUDA_STALL_DEVICE=1 ZP_EMULATED_CUDA_STALL_AT=40; "),
+            (std::vector<int>{4, 4}));
+  EXPECT_EQ(lines_in(text_of(file("err.0"))), 1) << text_of(file("err.0"));
+}
+
 TEST_F(Executable, InjectsFaultsOnTheEmulatedDeviceToo) {
   for (const auto& [fault, code] :
        {std::pair{"bitflip", 7}, std::pair{"flip-gradient", 7}, std::pair{"double-average", 7},

@@ -88,8 +88,8 @@ class WrongBackend final : public Backend {
   std::string carrier_version() const override { return inner_.carrier_version(); }
   std::vector<std::string> carrier_words() const override { return inner_.carrier_words(); }
   std::string carrier_log() const override { return inner_.carrier_log(); }
-  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
-    return std::make_unique<WrongEngine>(inner_.make_engine(local_rank, fill), wrong_);
+  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill, double timeout_s) const override {
+    return std::make_unique<WrongEngine>(inner_.make_engine(local_rank, fill, timeout_s), wrong_);
   }
   Bytes workspace(const KernelNeeds& needs) const override { return inner_.workspace(needs); }
   std::string vendor() const override { return inner_.vendor(); }

@@ -46,7 +46,7 @@ class ThreeGpus final : public Backend {
   std::vector<std::string> carrier_words() const override { return {}; }
   std::string carrier_log() const override { return ""; }
   bool nccl = true;
-  std::unique_ptr<Engine> make_engine(int, Fill) const override { return nullptr; }
+  std::unique_ptr<Engine> make_engine(int, Fill, double) const override { return nullptr; }
   Bytes workspace(const KernelNeeds&) const override { return {}; }
   std::string vendor() const override { return ""; }
 };

@@ -198,7 +198,7 @@ class LateEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> LateBackend::make_engine(int local_rank, Fill fill) const {
+std::unique_ptr<Engine> LateBackend::make_engine(int local_rank, Fill fill, double) const {
   LateOptions options = options_;
   if (options.seed != 0) options.seed += static_cast<uint64_t>(local_rank);
   return std::make_unique<LateEngine>(options, fill);

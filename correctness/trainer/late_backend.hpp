@@ -35,7 +35,7 @@ class LateBackend final : public Backend {
   std::string carrier_version() const override { return ""; }
   std::vector<std::string> carrier_words() const override { return {}; }
   std::string carrier_log() const override { return ""; }
-  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override;
+  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill, double) const override;
   Bytes workspace(const KernelNeeds& needs) const override;
   std::string vendor() const override { fail(Exit::unavailable, "kernels are the host's"); }
 

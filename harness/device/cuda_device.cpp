@@ -5,17 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "harness/device/cuda_check.hpp"
-#include "harness/device/cuda_events.hpp"
 #include "harness/device/cuda_pool.hpp"
+#include "harness/device/cuda_waits.hpp"
 #include "harness/device/given_back.hpp"
 
 namespace zp {
@@ -25,88 +23,50 @@ namespace {
 constexpr int kNanByte = 0xff;  // every fp32 and bf16 made of this byte is a NaN
 constexpr Bytes kStaging{1 << 20};
 
-bool is_over(cudaError_t query) {
-  if (query == cudaErrorNotReady) return false;
-  check(query);
-  return true;
-}
-
-// How the host waits for the streams of a device: within CUDA, or beside a lookout.
-class Waits {
- public:
-  void set_lookout(Lookout* lookout) { lookout_ = lookout; }
-  void spoil(const Error& reason) {
-    if (spoiled_) return;
-    spoiled_ = std::make_unique<Error>(reason);
-    since_ = Clock::now();
-  }
-
-  // block() waits within CUDA for what query() asks after.
-  template <class Query, class Block>
-  void wait(const Query& query, const Block& block) {
-    if (lookout_ == nullptr && !spoiled_) return check(block());
-    if (lookout_ != nullptr && !spoiled_) lookout_->begin();
-    while (!is_over(query())) {
-      if (!spoiled_) {
-        lookout_->look();
-      } else if (Clock::now() - since_ < kMoment) {
-        std::this_thread::sleep_for(kBetweenLooks);
-      } else {
-        break;
-      }
-    }
-    if (spoiled_) throw Error(*spoiled_);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kMoment{5};
-  static constexpr std::chrono::microseconds kBetweenLooks{200};
-
-  Lookout* lookout_ = nullptr;
-  std::unique_ptr<Error> spoiled_;
-  Clock::time_point since_{};
-};
-
 class EventMark final : public Mark {
  public:
-  EventMark(std::shared_ptr<Events> events, std::shared_ptr<Waits> waits, const CudaStream& stream)
-      : events_(std::move(events)), waits_(std::move(waits)), event_(events_->take()), stream_(stream) {
-    check(cudaEventRecord(event_, stream_.handle()));
+  EventMark(std::shared_ptr<Waits> waits, const CudaStream& stream)
+      : waits_(std::move(waits)), number_(waits_->work().events.take()), stream_(stream) {
+    check(cudaEventRecord(event(), stream_.handle()));
   }
-  ~EventMark() override { events_->give_back(event_); }
+  ~EventMark() override { waits_->work().events.give_back(number_); }
 
   void wait() override {
-    waits_->wait([this] { return cudaEventQuery(event_); }, [this] { return cudaEventSynchronize(event_); });
+    waits_->wait([this] { return cudaEventQuery(event()); });
   }
-  bool done() override { return is_over(cudaEventQuery(event_)); }
+  bool done() override { return is_over(cudaEventQuery(event())); }
   const Stream* stream() const override { return &stream_; }
-  cudaEvent_t event() const { return event_; }
+  cudaEvent_t event() const { return waits_->work().events[number_]; }
 
  private:
-  std::shared_ptr<Events> events_;
   std::shared_ptr<Waits> waits_;
-  cudaEvent_t event_;
+  size_t number_;
   const CudaStream& stream_;
 };
 
 class PlainStream final : public CudaStream {
  public:
-  PlainStream(std::shared_ptr<Events> events, std::shared_ptr<Waits> waits)
-      : events_(std::move(events)), waits_(std::move(waits)) {
+  explicit PlainStream(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
   ~PlainStream() override {
-    static_cast<void>(cudaStreamSynchronize(stream_));
-    static_cast<void>(cudaStreamDestroy(stream_));
+    if (ends()) static_cast<void>(cudaStreamDestroy(stream_));
   }
 
   cudaStream_t handle() const override { return stream_; }
   void finish() override {
-    waits_->wait([this] { return cudaStreamQuery(stream_); },
-                 [this] { return cudaStreamSynchronize(stream_); });
+    waits_->wait([this] { return cudaStreamQuery(stream_); });
   }
-  std::shared_ptr<Mark> mark() override { return std::make_shared<EventMark>(events_, waits_, *this); }
+  // Whether what was put on it ends, at the latest when this returns.
+  bool ends() noexcept {
+    try {
+      finish();
+    } catch (const Error&) {
+      // Whoever waited for its results was told.
+    }
+    return waits_->work().hung == nullptr;
+  }
+  std::shared_ptr<Mark> mark() override { return std::make_shared<EventMark>(waits_, *this); }
   void run_after(const Pending& pending) override {
     const auto* mark = dynamic_cast<const EventMark*>(&pending);
     require(mark != nullptr, "streams of one device wait for each other");
@@ -127,26 +87,26 @@ class PlainStream final : public CudaStream {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes.n), kind, stream_));
   }
 
-  std::shared_ptr<Events> events_;
   std::shared_ptr<Waits> waits_;
   cudaStream_t stream_ = nullptr;
 };
 
 class PooledDevice final : public CudaDevice, public FarMemory {
  public:
-  PooledDevice(int index, Fill fill)
+  PooledDevice(int index, Fill fill, double timeout_s)
       : index_(selected(index)),
         fill_(fill),
+        work_(std::make_shared<CudaWork>(index, timeout_s)),
         pool_(index),
-        memory_(std::make_shared<Events>(), std::make_shared<Waits>()),
-        again_(std::make_shared<Events>(), waits_) {
+        waits_(std::make_shared<Waits>(work_)),
+        memory_(std::make_shared<Waits>(work_)),
+        again_(waits_) {
     staging_ = pinned(kStaging);
   }
   ~PooledDevice() override {
-    static_cast<void>(cudaStreamSynchronize(again_.handle()));
+    const bool over = again_.ends();
     give_to_pool();
-    static_cast<void>(cudaStreamSynchronize(memory_.handle()));
-    static_cast<void>(cudaFreeHost(staging_));
+    if (memory_.ends() && over) static_cast<void>(cudaFreeHost(staging_));
   }
 
   void* allocate(Category category, Bytes bytes) override {
@@ -210,13 +170,12 @@ class PooledDevice final : public CudaDevice, public FarMemory {
     return memory;
   }
   void unpin(std::byte* memory) noexcept override {
-    static_cast<void>(cudaFreeHost(memory));
+    // CUDA waits for the device first.
+    if (work_->hung == nullptr) static_cast<void>(cudaFreeHost(memory));
     pins_.erase(memory);
   }
 
-  std::unique_ptr<CudaStream> make_stream() override {
-    return std::make_unique<PlainStream>(std::make_shared<Events>(), waits_);
-  }
+  std::unique_ptr<CudaStream> make_stream() override { return std::make_unique<PlainStream>(waits_); }
   DeviceMemory memory() override {
     settle();
     DeviceMemory memory = pool_.memory();
@@ -272,8 +231,9 @@ class PooledDevice final : public CudaDevice, public FarMemory {
 
   int index_;
   Fill fill_;
+  std::shared_ptr<CudaWork> work_;
   CudaPool pool_;
-  std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
+  std::shared_ptr<Waits> waits_;
   PlainStream memory_;  // allocations, fills, and what the host reads and writes: never waits for another
   PlainStream again_;   // behind whoever used memory that was given back
   GivenBack given_back_;
@@ -369,8 +329,8 @@ void require_capability(const CudaGpu& gpu) {
 
 }  // namespace
 
-std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill) {
-  return std::make_unique<PooledDevice>(index, fill);
+std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill, double timeout_s) {
+  return std::make_unique<PooledDevice>(index, fill, timeout_s);
 }
 
 CudaHere find_gpus() {

@@ -35,9 +35,10 @@ class CudaDevice : public Device {
 };
 
 // GPU number `index` of this host becomes the calling thread's. `fill` as a host device's. It throws (cuda)
-// for calls that fail, and (unavailable) for memory that is not there, on a GPU or pinned, and for a GPU that
-// another process holds alone.
-std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill);
+// for calls that fail, (unavailable) for memory that is not there, on a GPU or pinned, and for a GPU that
+// another process holds alone, and (timeout) where the host waits for its streams and in about `timeout_s`
+// nothing that was put there ends; its memory and streams are then left as they are.
+std::unique_ptr<CudaDevice> make_cuda_device(int index, Fill fill, double timeout_s = 60.0);
 
 struct CudaGpu {
   int index = 0;

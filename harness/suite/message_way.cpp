@@ -24,7 +24,7 @@ std::string found_by_trial(const Job& job, int local_rank) {
   std::optional<std::string> fault;
   try {
     transport_named("mpi").run(job.world, job.timeout_s, [&](Endpoint& endpoint) {
-      const std::unique_ptr<Engine> engine = job.backend->make_engine(local_rank, Fill::zero);
+      const std::unique_ptr<Engine> engine = job.backend->make_engine(local_rank, Fill::zero, job.timeout_s);
       const std::unique_ptr<Link> link = engine->make_link(*endpoint.link, Route::gpu_aware);
       fault = fault_in_reach(*link, engine->device(), *endpoint.control, job.timeout_s);
     });

@@ -20,7 +20,7 @@ struct Alone {
   // A micro-batch of a large model takes longer than other ranks wait, so that kernels say on the way, too,
   // that this one is at work.
   Alone(const Job& job, const Arithmetic& arithmetic, Control& control)
-      : engine(job.reference_backend().make_engine(0, Fill::zero)) {
+      : engine(job.reference_backend().make_engine(0, Fill::zero, job.timeout_s)) {
     kernels::HostOptions options;
     options.threads = job.reference_threads;
     options.max_sequence = job.shape.sequence;

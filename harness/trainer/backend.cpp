@@ -44,7 +44,7 @@ class HostBackend final : public Backend {
   std::string carrier_version() const override { refuse_carrier(); }
   std::vector<std::string> carrier_words() const override { return {}; }
   std::string carrier_log() const override { return ""; }
-  std::unique_ptr<Engine> make_engine(int, Fill fill) const override {
+  std::unique_ptr<Engine> make_engine(int, Fill fill, double) const override {
     return std::make_unique<HostEngine>(fill);
   }
   Bytes workspace(const KernelNeeds& needs) const override { return kernels::host_workspace(needs.host); }

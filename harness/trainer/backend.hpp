@@ -91,8 +91,9 @@ class Backend {
   virtual std::vector<std::string> carrier_words() const = 0;
   virtual std::string carrier_log() const = 0;
   // `local_rank` counts the ranks of this host. Throws (unavailable) where there is no such device, with the
-  // words of its library.
-  virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const = 0;
+  // words of its library. Where the host waits for a device that ends nothing in `timeout_s`, it throws
+  // (timeout).
+  virtual std::unique_ptr<Engine> make_engine(int local_rank, Fill fill, double timeout_s) const = 0;
   // Bytes of Category::workspace that both tables of an engine acquire.
   virtual Bytes workspace(const KernelNeeds& needs) const = 0;
   // Which library, of which version, computes vendor arithmetic on which devices: what fixes its bits. Throws

@@ -19,8 +19,9 @@
 namespace zp {
 namespace {
 
-kernels::VendorOptions vendor_options(const KernelNeeds& needs, cudaStream_t stream) {
-  return {.stream = stream,
+kernels::VendorOptions vendor_options(const KernelNeeds& needs, CudaStream* stream) {
+  return {.stream = stream == nullptr ? nullptr : stream->handle(),
+          .finish = [stream] { stream->finish(); },
           .operands = needs.operands,
           .largest_a = needs.largest_a,
           .largest_b = needs.largest_b,
@@ -29,7 +30,7 @@ kernels::VendorOptions vendor_options(const KernelNeeds& needs, cudaStream_t str
 
 class CudaEngine final : public Engine {
  public:
-  CudaEngine(int gpu, Fill fill) : device_(make_cuda_device(gpu, fill)) {}
+  CudaEngine(int gpu, Fill fill, double timeout_s) : device_(make_cuda_device(gpu, fill, timeout_s)) {}
 
   Device& device() override { return *device_; }
   std::unique_ptr<kernels::Table> make_kernels(Device& device, const KernelNeeds& needs) override {
@@ -37,8 +38,7 @@ class CudaEngine final : public Engine {
                                                  .finish = [this] { compute_->finish(); },
                                                  .max_attention_rows = needs.attention_rows});
     if (needs.math == Math::vendor) {
-      auto vendor =
-          kernels::make_vendor_table(std::move(own), device, vendor_options(needs, compute_->handle()));
+      auto vendor = kernels::make_vendor_table(std::move(own), device, vendor_options(needs, compute_.get()));
       products_ = vendor.get();
       own = std::move(vendor);
     }
@@ -112,8 +112,8 @@ class CudaBackend final : public Backend {
   std::string carrier_version() const override { return nccl_version(); }
   std::vector<std::string> carrier_words() const override { return nccl_words(); }
   std::string carrier_log() const override { return nccl_log(); }
-  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill) const override {
-    return std::make_unique<CudaEngine>(local_rank % static_cast<int>(here_.gpus.size()), fill);
+  std::unique_ptr<Engine> make_engine(int local_rank, Fill fill, double timeout_s) const override {
+    return std::make_unique<CudaEngine>(local_rank % static_cast<int>(here_.gpus.size()), fill, timeout_s);
   }
   Bytes workspace(const KernelNeeds& needs) const override {
     const Bytes own =

@@ -85,7 +85,7 @@ class Trainer::Watch {
 Trainer::Trainer(const TrainerConfig& config, Link& link, Native* native)
     : config_(config),
       layout_(model_units(config.model), config.collectives.places),
-      engine_(config.backend->make_engine(config.local_rank, config.fill)),
+      engine_(config.backend->make_engine(config.local_rank, config.fill, config.collectives.timeout_s)),
       device_watch_(*engine_, ledger_, sharing_of(config)),
       device_(make_metered_device(engine_->device(), ledger_)) {
   const Faults& faults = config_.faults;

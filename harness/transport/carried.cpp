@@ -1,16 +1,14 @@
 // Collectives as work of a stream: messages, additions and copies are put there when a collective is called,
 // round by round, in the same order on every rank. The host comes in only where it waits for the device: then
 // it sees what has ended, and gives up what does not.
-#include <deque>
 #include <exception>
 #include <initializer_list>
 #include <utility>
 
 #include "harness/transport/additions.hpp"
 #include "harness/transport/arguments.hpp"
-#include "harness/transport/caption.hpp"
 #include "harness/transport/carrier.hpp"
-#include "harness/transport/patience.hpp"
+#include "harness/transport/stream_watch.hpp"
 
 namespace zp::transport {
 namespace {
@@ -19,6 +17,12 @@ using Messages = std::vector<Carrier::Message>;
 
 // Messages of a gather to one rank, or from it, that are put at once: as much as keeps a link busy.
 constexpr size_t kGatheredAtOnce = 32;
+
+Bytes bytes_in(const std::vector<Range>& ranges, Type type) {
+  Bytes bytes;
+  for (const Range& range : ranges) bytes += range.length() * size_of(type);
+  return bytes;
+}
 
 std::span<std::byte> bytes_of(const View& view) {
   return {static_cast<std::byte*>(view.raw()), static_cast<size_t>(view.bytes().n)};
@@ -30,41 +34,35 @@ std::span<const Range> some_of(const std::vector<Range>& list, size_t from, size
   return std::span(list).subspan(begin, std::min(count, list.size() - begin));
 }
 
-// One collective on the stream.
-struct UnderWay {
-  Caption caption;
-  std::shared_ptr<Mark> begun, ended;  // what comes before it is over; so is it
-};
-
-class Carried final : public Transport, private Lookout {
+class Carried final : public Transport {
  public:
   Carried(Carrier& carrier, Device& device, kernels::Table& kernels, Control& control,
           const CollectiveOptions& options)
       : carrier_(carrier),
         kernels_(kernels),
-        control_(control),
         stream_(*options.stream),
         options_(options),
         place_(options.places.place_of(carrier.rank())),
-        patience_(options.timeout_s, kLongestSleepInCollectives) {
+        watch_(carrier, control, options.timeout_s, options.algorithm == Algorithm::native) {
     const int peers = is_native() ? 0 : peers_at_once(options.algorithm, carrier.world());
     const int64_t bytes = peers * kPiecesPerPeer * kPiece.n;
     if (bytes > 0) pieces_ = device.acquire(Category::transport, Type::f32, {bytes / size_of(Type::f32).n});
     if (pieces_.held()) pieces_.all().storage()->settle(&stream_);
-    carrier_.set_lookout(this);
+    carrier_.set_lookout(&watch_);
   }
 
   ~Carried() override {
     try {
       // Without a mark where the stream took none: then its end is not known.
-      const std::shared_ptr<Mark> last = under_way_.empty() ? nullptr : under_way_.back().ended;
+      const auto& all = watch_.under_way();
+      const std::shared_ptr<Mark> last = all.empty() ? nullptr : all.back().ended;
       if (std::uncaught_exceptions() == 0 && last != nullptr) last->wait();
-      see_ended();
+      watch_.see_ended();
     } catch (const Error&) {
       // Given up, and whoever waits for what it wrote is told.
     }
-    if (!under_way_.empty())
-      abandon(Error(Exit::internal, "a collective was in flight when its transport ended"));
+    if (!watch_.under_way().empty())
+      watch_.abandon(Error(Exit::internal, "a collective was in flight when its transport ended"));
     keep_pieces();
     carrier_.set_lookout(nullptr);
   }
@@ -109,7 +107,7 @@ class Carried final : public Transport, private Lookout {
     });
   }
 
-  void poll() override { see_ended(); }
+  void poll() override { watch_.see_ended(); }
 
  private:
   struct Uses {
@@ -142,49 +140,67 @@ class Carried final : public Transport, private Lookout {
   // What used these buffers before comes first, and what uses them later comes after `work`.
   template <class Work>
   Handle put(const Caption& caption, const Uses& uses, const Work& work) {
-    see_ended();
-    hear_carrier();
-    if (failure_) throw Error(*failure_);
+    watch_.see_ended();
+    watch_.hear_carrier();
+    throw_failure();
     for (Storage* storage : uses.written) {
       if (storage != nullptr) storage->settle(&stream_);
     }
     if (uses.read != nullptr) uses.read->settle_writers(&stream_);
     std::shared_ptr<Mark> ended;
-    attempt(caption, [&] {
-      under_way_.push_back({caption, stream_.mark(), nullptr});
+    watch_.attempt(caption, [&] {
+      watch_.under_way().push_back({.caption = caption, .begun = stream_.mark(), .steps = {}, .ended = {}});
       work();
     });
-    attempt(caption, [&] { ended = stream_.mark(); });
+    watch_.attempt(caption, [&] { ended = stream_.mark(); });
     // Nobody would know when it is over.
-    if (ended == nullptr) throw Error(*failure_);
-    if (!under_way_.empty()) under_way_.back().ended = ended;
+    if (ended == nullptr) throw_failure();
+    if (!watch_.under_way().empty()) watch_.under_way().back().ended = ended;
     for (Storage* storage : uses.written) {
       if (storage != nullptr) storage->written_by(ended);
     }
     if (uses.read != nullptr) uses.read->read_by(ended);
-    if (failure_) throw Error(*failure_);
+    throw_failure();
     return Handle(ended);
   }
+  void throw_failure() const {
+    if (watch_.failure() != nullptr) throw Error(*watch_.failure());
+  }
 
-  // What fails ends every collective that is under way.
-  template <class Act>
-  void attempt(const Caption& caption, const Act& act) {
-    try {
-      act();
-    } catch (const Error& error) {
-      abandon(named(error, caption));
-    } catch (const std::exception& error) {
-      abandon(Error(Exit::internal, error.what()));
-    }
+  // Where a collective stands is known by the ends of its steps.
+  void end_round(Round round, Type type) {
+    auto text = [this, type, round = std::move(round)] {
+      std::string all;
+      const auto add = [&](const std::vector<Range>& ranges, const char* way, int place) {
+        if (ranges.empty()) return;
+        all += (all.empty() ? "" : ", ") + std::to_string(bytes_in(ranges, type).n) + way +
+               std::to_string(rank_at(place));
+      };
+      for (const Exchange& one : round) {
+        add(one.sent, " bytes to rank ", one.place);
+        add(one.received, " bytes from rank ", one.place);
+      }
+      return all;
+    };
+    watch_.under_way().back().steps.push_back({std::move(text), stream_.mark()});
+  }
+  void end_library_call(Bytes bytes) {
+    auto text = [this, bytes] {
+      return std::to_string(bytes.n) + " bytes of all " + std::to_string(world()) +
+             " ranks; for whom it waits the library does not say";
+    };
+    watch_.under_way().back().steps.push_back({std::move(text), stream_.mark()});
   }
 
   void reduce(const Sum& sum, Purpose purpose) {
     if (is_native()) return reduce_by_library(sum);
     Additions additions(kernels_, place_, sum);
-    const std::vector<Round> rounds = reduce_rounds(options_.algorithm, additions.cuts(), place_);
+    std::vector<Round> rounds = reduce_rounds(options_.algorithm, additions.cuts(), place_);
     additions.begin(rounds.empty());
-    for (size_t i = 0; i < rounds.size(); ++i)
+    for (size_t i = 0; i < rounds.size(); ++i) {
       reduce_round(additions, rounds[i], purpose, i + 1 == rounds.size());
+      end_round(std::move(rounds[i]), additions.whole().type());
+    }
   }
 
   // As many pieces at once as there is room for; then they are added, and their room is used again.
@@ -244,11 +260,15 @@ class Carried final : public Transport, private Lookout {
 
   void gather(const View& whole, const Cuts& cuts, Purpose purpose) {
     if (is_native()) {
-      if (!whole.empty()) carrier_.all_gather(whole);
+      if (whole.empty()) return;
+      carrier_.all_gather(whole);
+      end_library_call(whole.bytes());
       return;
     }
-    for (const Round& round : gather_rounds(options_.algorithm, cuts, place_))
+    for (Round& round : gather_rounds(options_.algorithm, cuts, place_)) {
       gather_round(whole, round, purpose);
+      end_round(std::move(round), whole.type());
+    }
   }
 
   void gather_round(const View& whole, const Round& round, Purpose purpose) {
@@ -287,6 +307,7 @@ class Carried final : public Transport, private Lookout {
     if (whole.view().empty()) return;
     const View data = summed_by_library(kernels_, whole.view(), within(sum.fixed, image));
     carrier_.reduce_scatter(data);
+    end_library_call(data.bytes());
     deliver(kernels_, data.part(sum.cuts.of(place_)), mine.view(), sum.divisor, &stream_);
   }
 
@@ -295,84 +316,18 @@ class Carried final : public Transport, private Lookout {
     if (whole.view().empty()) return;
     const View data = summed_by_library(kernels_, source.view(), within(call.fixed, image));
     carrier_.all_reduce(data);
+    end_library_call(data.bytes());
     deliver(kernels_, data, whole.view(), call.divisor, &stream_);
-  }
-
-  // ---- While the host waits for the device
-
-  void begin() override {
-    if (std::uncaught_exceptions() > 0 && !under_way_.empty()) {
-      abandon(Error(Exit::internal, "a collective was in flight when an error passed: " +
-                                        text_of(under_way_.front().caption)));
-      return;
-    }
-    patience_.restart();
-  }
-
-  void look() override {
-    if (see_ended()) patience_.restart();
-    hear_carrier();
-    if (under_way_.empty()) return patience_.pause();
-    try {
-      control_.check();
-    } catch (const Error& error) {
-      return abandon(error);
-    }
-    // What comes before it is work of this rank alone.
-    if (!under_way_.front().begun->done()) patience_.restart();
-    if (patience_.expired()) {
-      return abandon(Error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
-                                              seconds_text(options_.timeout_s) + " in " +
-                                              title_of(under_way_.front().caption)));
-    }
-    patience_.pause();
-  }
-
-  // What the library says is wrong is so in the first collective that has not ended.
-  void hear_carrier() {
-    if (under_way_.empty()) return;
-    try {
-      carrier_.check();
-    } catch (const Error& error) {
-      abandon(named(error, under_way_.front().caption));
-    }
-  }
-
-  // Collectives end in the order in which they were put.
-  bool see_ended() {
-    bool any = false;
-    for (; !under_way_.empty() && under_way_.front().ended != nullptr && under_way_.front().ended->done();
-         any = true)
-      under_way_.pop_front();
-    return any;
-  }
-
-  std::string title_of(const Caption& caption) const {
-    return (is_native() ? "native " : "") + text_of(caption);
-  }
-  Error named(const Error& error, const Caption& caption) const {
-    if (error.code() != Exit::cuda && error.code() != Exit::timeout) return error;
-    return {error.code(),
-            "rank " + std::to_string(rank()) + ": " + error.what() + " in " + title_of(caption)};
-  }
-
-  void abandon(const Error& reason) {
-    if (!failure_) failure_ = std::make_unique<Error>(reason);
-    under_way_.clear();
-    carrier_.abort(*failure_);
   }
 
   Carrier& carrier_;
   kernels::Table& kernels_;
-  Control& control_;
   Stream& stream_;
   CollectiveOptions options_;
   int place_;
-  Patience patience_;
+  StreamWatch watch_;
   Buffer pieces_;
   int64_t next_ = 0;  // number of the next collective
-  std::deque<UnderWay> under_way_;
-  std::unique_ptr<Error> failure_;
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
   // Nothing can be done for a device that fails now; the call that made it fail has said so.
   ~Pinned() { static_cast<void>(cudaFreeHost(data_)); }
+  void leave() { data_ = nullptr; }
   cuda::HandedOver* get() const { return static_cast<cuda::HandedOver*>(data_); }
 
  private:
@@ -64,7 +65,14 @@ class CudaTable final : public Table {
     context_.max_attention_rows = options.max_attention_rows;
   }
   // The workspace goes back to the device: no kernel may still use it.
-  ~CudaTable() override { static_cast<void>(cudaStreamSynchronize(context_.stream)); }
+  ~CudaTable() override {
+    try {
+      context_.finish();
+    } catch (const Error&) {
+      // Whoever waited for results was told. CUDA would wait for the device before it took the memory back.
+      arrived_.leave();
+    }
+  }
 
   void run(const Call& call) override {
     require_arguments(call);

@@ -92,7 +92,17 @@ class CublasLtTable final : public VendorTable {
     prepare(room_b_, bytes + room_for(options, options.largest_a), options.largest_b);
   }
   // The workspace goes back to the device: no product may still use it.
-  ~CublasLtTable() override { static_cast<void>(cudaStreamSynchronize(options_.stream)); }
+  ~CublasLtTable() override {
+    if (!options_.finish) {
+      static_cast<void>(cudaStreamSynchronize(options_.stream));
+      return;
+    }
+    try {
+      options_.finish();
+    } catch (const Error&) {
+      // Whoever waited for results was told.
+    }
+  }
 
   void run(const Call& call) override {
     const auto* gemm = std::get_if<Gemm>(&call);

@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ inline constexpr Bytes kVendorWorkspace{32 << 20};
 
 struct VendorOptions {
   cudaStream_t stream = nullptr;  // that of `own`
+  // Returns when everything is over that was put there; empty: waits within CUDA.
+  std::function<void()> finish = {};
   Type operands = Type::bf16;
   // Elements of the largest operand A, and of the largest fp32 operand B, that a Gemm will bring.
   int64_t largest_a = 0, largest_b = 0;

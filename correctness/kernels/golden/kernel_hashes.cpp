@@ -38,7 +38,7 @@ std::span<const NamedSizes> golden_sizes() { return kSizes; }
 
 KernelHashes::KernelHashes(const Backend& backend, const NamedSizes& sizes, const Dress& dress)
     : sizes_(sizes),
-      engine_(backend.make_engine(0, Fill::nan)),
+      engine_(backend.make_engine(0, Fill::nan, 60.0)),
       table_(engine_->make_kernels(engine_->device(), needs_of(sizes.sizes))) {
   if (dress) table_ = dress(std::move(table_));
 }
