@@ -109,6 +109,9 @@ inline CollectiveOptions options_of(Algorithm algorithm, int world, double timeo
   return {.algorithm = algorithm, .places = Places::in_rank_order(world), .timeout_s = timeout_s};
 }
 
+// Links carry nothing here.
+inline std::vector<int> worlds_here(const TransportRow&) { return {}; }
+
 struct RowAndWorld {
   const TransportRow* row;
   int world;
