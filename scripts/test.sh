@@ -88,6 +88,7 @@ found() { grep -qE "^$1:[A-Z]+=/" build/CMakeCache.txt 2>/dev/null; }
 say_what_is_left_out() {
   found ZP_NVCC_PROGRAM || echo "not run: compilation by nvcc, rules of PTX: nvcc was not found"
   found ZP_CUDA_INCLUDE || echo "not run: kernels and stages on the emulated device: cuda_runtime_api.h was not found"
+  found ZP_CUBLASLT_INCLUDE || echo "not run: vendor arithmetic: cublasLt.h was not found"
   found ZP_NCCL_INCLUDE || echo "not run: transport nccl on the emulated NCCL: nccl.h was not found"
   compgen -G '/dev/nvidia[0-9]*' >/dev/null || echo "not run: kernels on a GPU: there is none"
 }
@@ -160,7 +161,8 @@ sanitized=(-DZP_TESTS=ON -DZP_UNITY=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1")
 long='*HoldsItsClaims*:*RoundsPartialSums*:*FoldsDeepTrees*:*SumsInFixedPoint*:Hash.IsOne*:*ReferenceGptGradient*'
 long+=':*FiniteDifferences*:*_t1100_*:RandomConfigurations*:*nccl_w4*:*nccl_w3_ring*:*GathersEvery*/nccl_w2*'
 long+=':*Proves*Emulated*:*Proves*Nccls*:*ProvesVendor*:*TimesVendor*:*InjectsFaultsOnTheEmulatedDevice*'
-long+=':*m64_n48*:*_k1024*:*b2_t190*:*_t577_*:*_t512_*'
+long+=':*m64_n48*:*_k1024*:*b2_t190*:*_t577_*:*_t512_*:*ReportsWhatIsNotFinite*:*DividesOnceAndRounds*:CudaFormulas*'
+long+=':*attention*_long:KernelHash*:*KeepsOrRoundsEveryValue*:*TimesEveryStage*:Golden.*:ReferenceSums*:Reach*'
 long+=':*MakesTheCallsOfTheNote*:CanonicalArithmetic*:HalfUsed*:*OneAndAHalfUlps*:*LargeTiles*:*x1100*:*VendorGemm*'
 long+=':*MayWriteOverAnyInput*:*RankZeroAtWork*_w3:*RankZeroAtWork*_w4:*GivesUpAProcess*'
 # Of numbers of ranks: three, and four where halving has several rounds with several collectives in flight.

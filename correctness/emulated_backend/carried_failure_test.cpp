@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "correctness/emulated_backend/carried_rig.hpp"
@@ -57,6 +58,7 @@ Endings run(const Settings& settings, const std::function<void(Endpoint&)>& body
   }
   endings.time_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   emulated::configure({.guard = 0});
+  EXPECT_EQ(std::ssize(endings.by_rank), kWorld) << "a rank never began";
   return endings;
 }
 
@@ -280,11 +282,12 @@ class Faltering final : public Stream {
 TEST(CarriedFailures, AMarkThatIsNotTakenIsAnErrorOfEveryRankAtOnce) {
   for (const int marks : {0, 1, 2}) {
     const Endings endings = run({.guard = 0}, [&](Endpoint& endpoint) {
+      std::optional<Faltering> stream;  // outlives the transport
       TestRig rig(endpoint, direct(kLong));
-      Faltering stream(*rig.stream, marks);
       CollectiveOptions options = direct(kLong);
       if (endpoint.link->rank() == 1) {
-        options.stream = &stream;
+        stream.emplace(*rig.stream, marks);
+        options.stream = &*stream;
         rig.transport = make_carried(rig.link, *rig.device, rig.kernels, rig.control, options);
       }
       Gathering gathering(rig);

@@ -24,20 +24,29 @@ std::string guard_on(const std::string& route) {
   return route == "gpu-aware" ? "ZP_EMULATED_CUDA_GUARD=0" : "";
 }
 
+Ended run_stage(const std::string& route, const std::string& stage, const Setting& setting) {
+  return run_ordered(ZP_STAGE_ORDER_PROGRAM, route + " " + stage, setting);
+}
+
 TEST_P(StageWaits, AreEnough) {
   for (const char* schedule : {"free", "serial"})
-    EXPECT_EQ(
-        run_ordered(ZP_STAGE_ORDER_PROGRAM, GetParam(), {.schedule = schedule, .more = guard_on(GetParam())})
-            .code,
-        0)
+    EXPECT_EQ(run_stage(GetParam(), "zero3", {.schedule = schedule, .more = guard_on(GetParam())}).code, 0)
         << schedule;
 }
+
+#if ZP_NCCL
+// Where streams order reductions and updated parameters too.
+TEST(StageWaitsOverNccl, AreEnoughForReductions) {
+  for (const char* stage : {"ddp", "zero1", "zero2"})
+    EXPECT_EQ(run_stage("nccl", stage, {.schedule = "free"}).code, 0) << stage;
+}
+#endif
 
 #if ZP_THREAD_SANITIZED
 TEST_P(StageWaits, AreNeeded) {
   for (const char* schedule : {"free", "serial"}) {
-    const Ended ended = run_ordered(ZP_STAGE_ORDER_PROGRAM, GetParam(),
-                                    {.schedule = schedule, .more = "ZP_EMULATED_CUDA_STREAM_WAITS=0"});
+    const Ended ended =
+        run_stage(GetParam(), "zero3", {.schedule = schedule, .more = "ZP_EMULATED_CUDA_STREAM_WAITS=0"});
     EXPECT_EQ(ended.code, kRaceExit) << schedule;
   }
 }

@@ -105,7 +105,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   }
   ~PooledDevice() override {
     const bool over = again_.ends();
-    give_to_pool();
+    if (over) give_to_pool();  // otherwise somebody may still use it
     if (memory_.ends() && over) static_cast<void>(cudaFreeHost(staging_));
   }
 
@@ -143,7 +143,7 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   }
   void give_back_after(Pending& work) override {
     const auto* mark = dynamic_cast<const EventMark*>(&work);
-    require(mark != nullptr, "memory of a device is used by streams of its own");
+    if (mark == nullptr) return work.wait();  // no stream of CUDA's
     note(cudaStreamWaitEvent(again_.handle(), mark->event(), 0));
   }
   std::shared_ptr<Pending> readying() override { return std::exchange(readying_, nullptr); }

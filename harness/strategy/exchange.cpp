@@ -14,10 +14,6 @@ std::vector<Range> buckets_of(const Rig& rig, const UnitLayout& unit) {
   return bucket_ranges(unit, rig.layout.world(), size_of(training.recipe.grads), training.schedule.bucket);
 }
 
-// The host starts a use's kernels while gathers of so many are not over, where streams order them. No more:
-// CUDA takes some thousand pieces of work and then blocks the call, where no deadline is looked at.
-constexpr size_t kUsesAhead = 2;
-
 }  // namespace
 
 // ---- Gathered
@@ -59,7 +55,7 @@ void Gathered::before(int unit) {
   while (started_ < slots_.size() && slots_[started_].first <= ahead) start(slots_[started_++]);
   for (Slot& slot : slots_) {
     if (serves(slot)) slot.gather.order();
-    if (slot.first + kUsesAhead <= use_) slot.gather.wait();
+    if (slot.first + size_t{kUsesAhead} <= use_) slot.gather.wait();
   }
 }
 
@@ -161,10 +157,14 @@ void Reductions::all_reduce(int unit, const View& summed, const View& whole, flo
 void Reductions::finish() {
   if (unit_ < 0) return;
   for (Handle& handle : handles_) handle.order();
-  for (Handle& handle : before_) handle.wait();  // the host is one reduction ahead of streams, no more
+  catch_up();  // the host is one reduction ahead of streams, no more
   before_ = std::exchange(handles_, {});
   const int unit = std::exchange(unit_, -1);
   if (finished_) finished_(unit);
+}
+
+void Reductions::catch_up() {
+  for (Handle& handle : before_) handle.wait();
 }
 
 // ---- UpdatedParams

@@ -190,6 +190,8 @@ class Reductions {
   // The sum over places of `summed` (which may be the whole itself), averaged, in `whole`.
   void all_reduce(int unit, const View& summed, const View& whole, float divisor);
   void finish();
+  // The host waits for what was finished on streams alone.
+  void catch_up();
 
  private:
   template <class Start>
@@ -203,6 +205,11 @@ class Reductions {
   int unit_ = -1;                         // under way; -1: none
   std::vector<Handle> handles_, before_;  // of the unit under way; of the one before it
 };
+
+// The host starts a use's kernels while transfers of so many uses before are not over, where streams order
+// them. No more: CUDA takes some thousand pieces of work and then blocks the call, where no deadline is
+// looked at.
+inline constexpr int kUsesAhead = 2;
 
 // Gathers of updated parameters, unit after unit; at most one is under way, or two where streams order them.
 class UpdatedParams {

@@ -24,7 +24,10 @@ class Zero2 final : public Strategy {
     reductions_.finish();
     sums_.begin_micro_step(visit);
   }
-  void before_forward(int) override {}
+  // The last reduction of the micro-step before.
+  void before_forward(int unit) override {
+    if (unit == kUsesAhead) reductions_.catch_up();
+  }
   void after_forward(int) override {}
 
   void before_backward(int unit) override { locals_.acquire(unit); }

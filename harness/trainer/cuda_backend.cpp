@@ -145,6 +145,8 @@ extern "C" {
 [[gnu::visibility("default")]] const char* zeroproof_backend_contract() { return zp::kBuild; }
 
 [[gnu::visibility("default")]] const zp::Backend* zeroproof_backend() {
+  // Loading a kernel at its first call may wait for all that the device does, where no deadline is looked at.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   static const zp::CudaBackend backend;
   return &backend;
 }
