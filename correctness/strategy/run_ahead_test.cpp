@@ -97,10 +97,11 @@ TEST(RunAhead, IsByTwoUsesOfGatheredUnitsAndAReduction) {
 }
 
 TEST(RunAhead, IsByAGatherOfUpdatedParametersAndOverWithTheStep) {
-  for (const char* stage : {"zero1", "zero2"}) {
-    EXPECT_EQ(seen_in(stage, Overlap::on),
-              (Later{{Purpose::gather_params, {0, 1}}, {Purpose::reduce_grads, {1}}}));
-  }
+  EXPECT_EQ(seen_in("zero1", Overlap::on),
+            (Later{{Purpose::gather_params, {0, 1}}, {Purpose::reduce_grads, {1}}}));
+  // The last reduction of a micro-step is waited for within the next one's forward, before another begins.
+  EXPECT_EQ(seen_in("zero2", Overlap::on),
+            (Later{{Purpose::gather_params, {0, 1}}, {Purpose::reduce_grads, {0, 1}}}));
 }
 
 TEST(RunAhead, IsByNothingWithoutOverlap) {
