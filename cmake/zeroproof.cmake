@@ -62,11 +62,11 @@ function(zp_test_headers)
                             <variant> <vector> <gtest/gtest.h>)
 endfunction()
 
-# zp_test(name [WARM] SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s]): a GoogleTest executable, registered test by
-# test; with a sanitizer, whose processes start slowly, as one. With RANKS it runs once under mpirun with that many
-# processes (its main() must initialise MPI).
+# zp_test(name [WARM] SOURCES … LIBRARIES … [RANKS n] [LABELS …] [TIMEOUT s] [LONG s]): a GoogleTest executable,
+# registered test by test; with a sanitizer, whose processes start slowly, as one, and the LONG ones first: about so many
+# seconds. With RANKS it runs once under mpirun with that many processes (its main() must initialise MPI).
 function(zp_test name)
-  cmake_parse_arguments(ARG "WARM" "RANKS;TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WARM" "RANKS;TIMEOUT;LONG" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -95,6 +95,9 @@ function(zp_test name)
     if(ZP_SANITIZE)
       add_test(NAME ${name} COMMAND ${name})
       set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
+      if(ARG_LONG)
+        set_tests_properties(${name} PROPERTIES COST ${ARG_LONG})
+      endif()
     else()
       include(GoogleTest)
       gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST

@@ -151,6 +151,7 @@ beside() {
   check "clang-format" format
   check "oracle's packages from PyPI" correctness/scripts/oracle_env.sh build/oracle-env
   check "oracle" build/oracle-env/bin/python correctness/scripts/oracle_test.py build/zeroproof
+  check "clang-tidy" tidy # of clang's build it needs the commands
 }
 
 # Sanitized code is slow: less optimisation, since it is compiled more than it is run, and without the longest trainings
@@ -182,7 +183,6 @@ if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
   check "one hash of g++ and clang" same_hash
   GTEST_FILTER="-$long:$plain" tests "asan tests" build-asan -LE 'mpi|bench-smoke' -E 'golden_kernels|gpu_check|order_races' -j "$cores"
 fi
-check "clang-tidy" tidy
 heading "thread sanitizer"
 threads="transport_test stages_test pool_test$emulator_races"
 if check "tsan build" build tsan "$threads" "${sanitized[@]}"; then
