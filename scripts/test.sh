@@ -181,7 +181,7 @@ heading "mpi, promises, report page, scripts, the oracle; beside them clang, add
 beside &
 if check "clang build" build asan all "${sanitized[@]}" -DZP_BENCH=ON; then
   check "one hash of g++ and clang" same_hash
-  GTEST_FILTER="-$long:$plain" tests "asan tests" build-asan -LE 'mpi|bench-smoke' -E 'golden_kernels|gpu_check|order_races' -j "$cores"
+  GTEST_FILTER="-$long:$plain" tests "asan tests" build-asan -LE 'mpi|bench-smoke' -E 'golden|kernel_hashes|reach|gpu_check|order_races' -j "$cores"
 fi
 heading "thread sanitizer"
 threads="transport_test stages_test pool_test$emulator_races"

@@ -23,7 +23,7 @@ std::string_view how_it_stops(bool at_message) {
 }
 
 [[noreturn]] void stop() {
-  constexpr unsigned kLongest = 9;  // seconds, where nobody ends the job: more than others wait
+  constexpr unsigned kLongest = 14;  // seconds, where nobody ends the job: more than others wait
   sleep(kLongest);
   _exit(1);
 }
