@@ -36,9 +36,15 @@ TEST_P(StageWaits, AreEnough) {
 
 #if ZP_NCCL
 // Where streams order reductions and updated parameters too.
-TEST(StageWaitsOverNccl, AreEnoughForReductions) {
-  for (const char* stage : {"ddp", "zero1", "zero2"})
+TEST(StageWaitsOverNccl, AreEnoughForReductionsAndNeeded) {
+  for (const char* stage : {"ddp", "zero1", "zero2"}) {
     EXPECT_EQ(run_stage("nccl", stage, {.schedule = "free"}).code, 0) << stage;
+#if ZP_THREAD_SANITIZED
+    EXPECT_EQ(run_stage("nccl", stage, {.schedule = "free", .more = "ZP_EMULATED_CUDA_STREAM_WAITS=0"}).code,
+              kRaceExit)
+        << stage;
+#endif
+  }
 }
 #endif
 
