@@ -176,6 +176,7 @@ void measure(benchmark::State& state, const Options& options, const Shape& shape
 #endif
 }
 
+#if ZP_OPENBLAS
 void report(benchmark::State& state, const Summary& summary) {
   for (auto _ : state) state.SetIterationTime(0.0);
   if (summary.rows == 0) return;
@@ -183,6 +184,7 @@ void report(benchmark::State& state, const Summary& summary) {
   state.counters["ratio, lowest"] = summary.lowest;
   state.counters["shapes"] = summary.rows;
 }
+#endif
 
 // OpenBLAS chooses its kernel when the process starts, from variables that some machines set. They are
 // removed (or replaced by --core) and the process starts anew.
