@@ -251,6 +251,7 @@ Exit run(const Scale& scale) {
 
 int main(int count, char** words) {
   using namespace zp;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // rows of a run that is ended are not lost
   try {
     const bool tiny = count == 2 && std::string_view(words[1]) == "tiny";
     if (count > 1 && !tiny) fail(Exit::usage, "usage: cuda_rates [tiny]");

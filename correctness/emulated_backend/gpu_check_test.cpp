@@ -150,5 +150,18 @@ TEST_F(GpuCheck, NamesTheKernelWhoseHashIsAnother) {
   EXPECT_TRUE(outcome.err.starts_with("cpu: gelu backward, odd: got ")) << outcome.err;
 }
 
+// Of kernels one after another: one that never ends, and one for which the device has too little memory.
+TEST_F(GpuCheck, KeepsTheHashesBeforeAKernelThatHangsAndNamesOneThatFails) {
+  const std::string hashes = ZP_BUILD_FOLDER "/kernel_hashes ";
+  const Outcome whole = shell(hashes + "cpu odd");
+  const Outcome hung = shell("ZP_EMULATED_CUDA_STALL_AT=30 timeout 2 " + hashes + "emulated odd");
+  EXPECT_EQ(hung.code, 124);
+  EXPECT_GT(lines_in(hung.out), 1) << "only the head came before its end";
+  EXPECT_TRUE(whole.out.starts_with(hung.out)) << hung.out;
+  const Outcome failed = shell("ZP_EMULATED_CUDA_MEMORY_MB=8 " + hashes + "emulated large");
+  EXPECT_EQ(failed.code, 5);
+  EXPECT_TRUE(failed.err.starts_with("kernel_hashes: gemm forward, large: GPU 0: ")) << failed.err;
+}
+
 }  // namespace
 }  // namespace zp

@@ -53,12 +53,6 @@ std::string KernelHashes::line(const KernelCase& row) {
   return std::string(row.name) + ", " + std::string(sizes_.name) + ": " + to_string(sum);
 }
 
-std::vector<std::string> KernelHashes::lines() {
-  std::vector<std::string> all;
-  for (const KernelCase& row : kernel_cases()) all.push_back(line(row));
-  return all;
-}
-
 std::vector<std::string> differences(const std::vector<std::string>& lines, const std::string& golden,
                                      std::string_view sizes) {
   std::ostringstream joined;

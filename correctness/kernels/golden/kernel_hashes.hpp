@@ -27,7 +27,6 @@ class KernelHashes {
   KernelHashes(const Backend& backend, const NamedSizes& sizes, const Dress& dress = {});
   // "gemm forward, odd: <32 digits>"
   std::string line(const KernelCase& row);
-  std::vector<std::string> lines();
 
  private:
   NamedSizes sizes_;

@@ -1,6 +1,7 @@
 // kernel_hashes DEVICE SIZES [GOLDEN]: one line a kernel, its hash on that device (cpu, cuda or emulated)
 // with sizes odd, large or all. With a golden file, exit 7 where a hash is another than the file's; without
-// one the text is such a file. Exit 5: there is no such device here.
+// one the text is such a file. Exit 5: there is no such device here. A line is out before the next kernel
+// begins, so that what hangs or crashes is the one after the last.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -23,6 +24,22 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
+// An error says of which kernel it is.
+std::vector<std::string> print_hashes(const Backend& backend, const kernels::NamedSizes& sizes) {
+  kernels::KernelHashes hashes(backend, sizes);
+  std::vector<std::string> lines;
+  for (const kernels::KernelCase& row : kernels::kernel_cases()) {
+    try {
+      lines.push_back(hashes.line(row));
+    } catch (const Error& error) {
+      fail(error.code(), std::string(row.name) + ", " + std::string(sizes.name) + ": " + error.what());
+    }
+    std::printf("%s\n", lines.back().c_str());
+    std::fflush(stdout);
+  }
+  return lines;
+}
+
 Exit run(const std::string& device, const std::string& wanted, const std::string* golden) {
   const Backend& backend = backend_named(device);
   if (golden != nullptr && !golden->starts_with(kContract))
@@ -33,8 +50,7 @@ Exit run(const std::string& device, const std::string& wanted, const std::string
   for (const kernels::NamedSizes& sizes : kernels::golden_sizes()) {
     if (wanted != "all" && wanted != sizes.name) continue;
     ++sizes_run;
-    const std::vector<std::string> lines = kernels::KernelHashes(backend, sizes).lines();
-    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+    const std::vector<std::string> lines = print_hashes(backend, sizes);
     if (golden == nullptr) continue;
     for (const std::string& difference : kernels::differences(lines, *golden, sizes.name)) {
       std::fprintf(stderr, "%s: %s\n", device.c_str(), difference.c_str());
