@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Gathers into gpu_pack/ the headers that a machine with a GPU may lack and cannot install: fmt, CLI11,
-# nlohmann-json, and NCCL's where it is found. The build takes them from there where the system has none
-# (cmake/packages.cmake). Run it where they are installed, then take the whole tree along.
+# nlohmann-json, and those of NCCL and cuBLASLt where they are found. The build takes them from there where the system
+# has none (cmake/packages.cmake). Run it where they are installed, then take the whole tree along; gpu_pack/revision
+# says which it is, since its history may stay behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -36,6 +37,14 @@ if folder=$(folder_of nccl.h); then
 else
   echo "gpu_pack.sh: without NCCL's header, which is not here"
 fi
+
+# What these include beside each other is of CUDA's runtime, without which nothing is built.
+if folder=$(folder_of cublasLt.h); then
+  cp -L "$folder/cublasLt.h" "$folder/cublas_api.h" "$pack/include/"
+else
+  echo "gpu_pack.sh: without cuBLASLt's header, which is not here"
+fi
+git describe --always --dirty >"$pack/revision" 2>/dev/null || rm "$pack/revision"
 
 size=$(du -sb "$pack" | cut -f 1)
 [ "$size" -le "$most" ] || stop 1 "$pack/ holds $size bytes, more than the $most that may travel"

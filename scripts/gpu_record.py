@@ -20,6 +20,10 @@ import sys
 SCHEMA = "zeroproof/gpu_check/1"
 STAGES = ("zeroproof/stage/1", "zeroproof/bench-stage/1")
 INTERNAL, TIMEOUT, UNAVAILABLE, USAGE = 1, 4, 5, 6
+TOOLS = ("cmake", "ninja", "g++", "mpirun", "compute-sanitizer")
+KEPT = 16 << 10  # characters of either log, of a step that did not pass: its files may not come back
+COMPLAINT = re.compile(r"\berror\b|\bfatal\b|undefined reference|^FAILED|\*\*\*", re.IGNORECASE)
+MOST_COMPLAINTS = 40
 ENDED, KILLED = 124, 137  # by `timeout`
 SANITIZER = "compute-sanitizer"
 GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
@@ -77,6 +81,16 @@ def gpus():
     return [dict(zip(GPU_FIELDS, row)) for row in rows] or None
 
 
+def first_line(words):
+    return (said(words) or "").partition("\n")[0] or None
+
+
+def revision():
+    """A copy of the tree may have no history: scripts/gpu_pack.sh wrote down which it was."""
+    packed = pathlib.Path("gpu_pack/revision")
+    return said(["git", "describe", "--always", "--dirty"]) or packed.exists() and packed.read_text().strip() or None
+
+
 def begin(args):
     try:
         args.out.write_text("", encoding="utf-8")
@@ -86,7 +100,8 @@ def begin(args):
     nvcc = said([f"{toolkit}/bin/nvcc", "--version"]) or said(["nvcc", "--version"])
     append(args.out, {
         "schema": SCHEMA, "step": "begin", "start_time": now(), "device": args.device,
-        "revision": said(["git", "describe", "--always", "--dirty"]), "machine": platform.platform(),
+        "revision": revision(), "machine": platform.platform(), "cores": os.cpu_count(),
+        "tools": {tool: first_line([tool, "--version"]) for tool in TOOLS} | {"python": platform.python_version()},
         "gpus": gpus() if args.device == "cuda" else None, "nvcc": nvcc.splitlines()[-1] if nvcc else None,
     })  # fmt: skip
 
@@ -122,28 +137,59 @@ def verdict_of(args, out, err):
     return "failed", last_line(err) or last_line(out)
 
 
+def is_whole(row):
+    """Whether a row of rates has every column, and where it was measured, every number."""
+    if None in row or None in row.values():
+        return False
+    numbers = ("seconds", "rate", "ceiling_rate", "share")
+    try:
+        return row["verdict"] != "measured" or all(float(row[number]) >= 0 for number in numbers)
+    except ValueError:
+        return False
+
+
 def contents(name, out):
-    """What the step's own text holds that a record keeps."""
+    """What the step's own text holds that a record keeps. A line that was begun and never ended is nothing."""
+    lines = [line for line in out.splitlines(keepends=True) if line.endswith("\n")]
     if name.startswith("kernels against"):
-        lines = (line.partition(": ") for line in out.splitlines())
-        return {"hashes": {kernel: hash_ for kernel, colon, hash_ in lines if colon}}
+        parts = (line.strip().partition(": ") for line in lines)
+        return {"hashes": {kernel: hash_ for kernel, colon, hash_ in parts if colon}}
     if name == "kernel rates":
-        return {"rows": list(csv.DictReader(out.splitlines(), delimiter="\t"))}
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+        whole = [row for row in rows if is_whole(row)]
+        return {"rows": whole, "rows_left_out": len(rows) - len(whole) + (not out.endswith("\n") and out != "")}
     return {"text": out.splitlines()} if name == "devices" else {}
+
+
+def diagnosis(args, out, err):
+    """Of a step that did not pass: the end of what it wrote, and of a build what compilers complained of, which others'
+    lines may have pushed out of that end. A build that failed prints it as well."""
+    log = {"log": {"out": out[-KEPT:], "err": err[-KEPT:]}}
+    if not args.name.startswith("build"):
+        return log
+    complaints = [line for line in (out + err).splitlines() if COMPLAINT.search(line)][:MOST_COMPLAINTS]
+    for line in complaints + out.splitlines()[-10:] + err.splitlines()[-10:]:
+        print(f"  {line[:300]}", file=sys.stderr)
+    return log | {"complaints": complaints}
 
 
 def step(args):
     record = {"schema": SCHEMA, "step": args.name}
-    if args.verdict:
-        append(args.out, record | {"verdict": args.verdict, "reason": args.reason})
+    if args.reason:
+        ended = {} if args.exit is None else {"exit": args.exit}
+        verdict = "not measured" if args.exit in (None, UNAVAILABLE) else "failed"
+        append(args.out, record | {"verdict": verdict, "reason": args.reason} | ended)
         return
     out, err = text_of(args.log, "out"), text_of(args.log, "err")
     verdict, reason = verdict_of(args, out, err)
     records, broken = records_in(text_of(args.log, "jsonl"))
     if broken and verdict == "passed":
         args.exit, verdict, reason = INTERNAL, "failed", f"line {broken} of what it recorded is no record"
-    append(args.out, record | {"verdict": verdict, "reason": reason, "exit": args.exit, "seconds": args.seconds}
-           | contents(args.name, out))  # fmt: skip
+    kept = contents(args.name, out)
+    if kept.get("rows_left_out"):
+        reason = "; ".join(filter(None, (reason, f"rows that were cut and left out: {kept['rows_left_out']}")))
+    append(args.out, record | {"verdict": verdict, "reason": reason, "exit": args.exit, "seconds": args.seconds} | kept
+           | (diagnosis(args, out, err) if verdict != "passed" else {}))  # fmt: skip
     for recorded in records:
         append(args.out, recorded)
     sys.exit(UNAVAILABLE if verdict == "not measured" else args.exit)
@@ -225,8 +271,7 @@ def main():
             command.add_argument("--device", required=True)
         if function is step:
             command.add_argument("--name", required=True)
-            command.add_argument("--verdict", help="where nothing was run")
-            command.add_argument("--reason")
+            command.add_argument("--reason", help="where nothing was run")
             command.add_argument("--exit", type=int)
             command.add_argument("--seconds", type=int)
             command.add_argument("--given", type=int, help="seconds that it had: all of them, or what was left")

@@ -8,7 +8,46 @@
 namespace zp {
 namespace {
 
-using GpuCheck = Executable;
+class GpuCheck : public Executable {
+ protected:
+  // The check in a copy of the tree without history, on a machine that is not there: a GPU that nvidia-smi
+  // lists without saying what it can do, an MPI that CMake does not find, a CMake that is too old in PATH and
+  // a newer one beside python3. `parts` is the shell script that stands for compilers; CMake's words are in
+  // "cmake.log", the records in "check.jsonl". `otherwise` changes the machine, in folder $F.
+  Outcome on_a_machine(const std::string& parts, const std::string& otherwise = "") const {
+    std::ofstream(file("parts")) << kBuilt << parts;
+    const Outcome made = shell("F=" + file("") + "; " + kMachine + otherwise);
+    if (made.code != 0) return made;
+    return shell("cd " + file("tree") + " && PATH=" + file("bin") + ":$PATH scripts/gpu_check.sh --out " +
+                 file("check.jsonl"));
+  }
+  size_t place_of(const std::string& step) const {
+    return text_of(file("check.jsonl")).find("\"step\": \"" + step + "\"");
+  }
+
+ private:
+  static constexpr const char* kMachine =
+      R"(rm -rf $F/tree $F/bin $F/beside; mkdir -p $F/tree $F/bin $F/beside
+cp -r )" ZP_SOURCE R"(/scripts $F/tree/; mkdir $F/tree/gpu_pack; echo packed-7 >$F/tree/gpu_pack/revision
+program() { cat >$1; chmod +x $1; }
+echo 'echo GPU 0: one' | program $F/bin/nvidia-smi
+for name in nvcc mpicc mpirun compute-sanitizer; do echo : | program $F/bin/$name; done
+echo 'echo cmake version 3.22.1' | program $F/bin/cmake
+python=$(command -v python3)
+echo "case \$2 in *sysconfig*) echo $F/beside ;; *) exec $python \"\$@\" ;; esac" | program $F/bin/python3
+program $F/beside/cmake <<END
+case \$1 in
+  --version) echo cmake version 3.30.0 ;;
+  --build) echo "\$*" >>$F/cmake.log; cd build-gpu; . $F/parts ;;
+  *) echo "\$*" >>$F/cmake.log
+     case "\$*" in *ZP_MPI=ON*) echo Could NOT find MPI >&2; exit 1 ;; esac
+     mkdir -p build-gpu; echo ZP_MPI:BOOL=OFF >build-gpu/CMakeCache.txt ;;
+esac
+END
+)";
+  // What builds do: `makes NAME` makes a program of the text that follows.
+  static constexpr const char* kBuilt = "makes() { cat >$1; chmod +x $1; }\n";
+};
 
 TEST_F(GpuCheck, SaysInOneLineThatThereIsNoGpu) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is a driver here";
@@ -51,30 +90,112 @@ TEST_F(GpuCheck, GoesThroughEveryStepOnTheEmulatedGpu) {
   EXPECT_NE(records.find("\"gemm forward, odd\": \""), std::string::npos);
 }
 
-// What was asked for wrongly, or is not there to build with.
+// What was asked for wrongly.
 TEST_F(GpuCheck, RefusesInOneLineBeforeItBegins) {
   const std::string emulated = " --device emulated --build " ZP_BUILD_FOLDER;
-  const Outcome made = shell("mkdir " + file("bin") + " && cd " + file("bin") +
-                             " && printf '#!/bin/sh\necho cmake version 3.22.1\n' >cmake"
-                             " && printf '#!/bin/sh\necho GPU 0: one\n' >nvidia-smi"
-                             " && printf '#!/bin/sh\n' >nvcc && chmod +x cmake nvidia-smi nvcc");
-  ASSERT_EQ(made.code, 0) << made.err;
   struct Case {
-    std::string before, words;
-    int code;
-    std::string said;
+    std::string words, said;
   };
-  const std::vector<Case> cases{
-      {"", emulated + " --seconds 5m", 6, "--seconds 5m: a whole number of seconds is needed"},
-      {"", emulated + " --out " + file("none/check.jsonl"), 6,
-       "--out " + file("none/check.jsonl") + ": No such file or directory"},
-      {"PATH=" + file("bin") + ":$PATH ", "", 5,
-       "CMake 3.25 or later is needed to build with; here is 3.22.1"}};
+  const std::vector<Case> cases{{" --seconds 5m", "--seconds 5m: a whole number of seconds is needed"},
+                                {" --out " + file("none/check.jsonl"),
+                                 "--out " + file("none/check.jsonl") + ": No such file or directory"}};
   for (const Case& one : cases) {
-    const Outcome outcome = shell(one.before + ZP_SOURCE "/scripts/gpu_check.sh" + one.words);
-    EXPECT_EQ(outcome.code, one.code) << outcome.out << outcome.err;
+    const Outcome outcome = shell(ZP_SOURCE "/scripts/gpu_check.sh" + emulated + one.words);
+    EXPECT_EQ(outcome.code, 6) << outcome.out << outcome.err;
     EXPECT_EQ(outcome.err, "gpu_check.sh: " + one.said + "\n");
   }
+}
+
+// Nobody may see what was printed: the records alone come back.
+TEST_F(GpuCheck, RecordsWhyItStopsEvenWhereItCannotBuild) {
+  const Outcome outcome = on_a_machine("", "rm $F/beside/cmake");
+  EXPECT_EQ(outcome.code, 5);
+  const std::string said = "CMake 3.25 or later is needed to build with; here is 3.22.1";
+  EXPECT_EQ(outcome.err, "gpu_check.sh: " + said + "\n");
+  const std::string records = text_of(file("check.jsonl"));
+  EXPECT_EQ(lines_in(records), 2) << records;
+  EXPECT_NE(records.find("\"step\": \"begin\""), std::string::npos) << records;
+  EXPECT_NE(records.find("\"step\": \"stop\", \"verdict\": \"not measured\", \"reason\": \"" + said),
+            std::string::npos)
+      << records;
+}
+
+// One file does not compile, and no claim of the first step holds: everything else is measured all the same.
+TEST_F(GpuCheck, GoesOnWhereAPartIsNotBuiltOrAClaimIsRefuted) {
+  const Outcome outcome = on_a_machine(
+      "echo 'echo refuted >&2; exit 7' | makes zeroproof\n"
+      "echo : | makes libzeroproof_cuda.so\n"
+      "printf 'printf \"kind\\\\tname\\\\tverdict\\\\n\"' | makes cuda_rates\n"
+      "echo 'main.cpp:7: error: no such thing'; yes 'other words' | head -5000; exit 1\n");
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("  main.cpp:7: error: no such thing\n"), std::string::npos) << outcome.err;
+  const std::string records = text_of(file("check.jsonl"));
+  for (const char* part :
+       {"\"revision\": \"packed-7\"", "\"complaints\": [\"main.cpp:7: error: no such thing\"]",
+        "\"step\": \"kernels against golden hashes\", \"verdict\": \"not measured\", \"reason\": "
+        "\"kernel_hashes was not built\"",
+        "\"step\": \"a device that computes\", \"verdict\": \"failed\"",
+        "\"log\": {\"out\": \"\", \"err\": \"refuted\\n\"}",
+        "\"step\": \"kernel rates\", \"verdict\": \"passed\""})
+    EXPECT_NE(records.find(part), std::string::npos) << part << "\n" << records;
+  // What is wanted most comes before what takes longest.
+  EXPECT_LT(place_of("kernel rates"), place_of("throughput, vendor math"));
+  EXPECT_LT(place_of("throughput, vendor math"), place_of("throughput, ordered math"));
+  EXPECT_LT(place_of("throughput, ordered math"), place_of("compute-sanitizer memcheck"));
+  EXPECT_NE(place_of("compute-sanitizer racecheck"), std::string::npos) << records;
+  const std::string cmake = text_of(file("cmake.log"));
+  EXPECT_NE(cmake.find("-DZP_MPI=OFF -DZP_CUDA_TARGETS=native"), std::string::npos) << cmake;
+  EXPECT_NE(cmake.find(" -- -k"), std::string::npos) << cmake;
+  EXPECT_TRUE(std::filesystem::exists(file("check.jsonl.logs.tgz")));
+}
+
+TEST_F(GpuCheck, BuildsWithoutWhatReadsForeignHeadersWhereNothingWasBuilt) {
+  const Outcome outcome = on_a_machine("echo 'nccl.cpp: error: no'; exit 1\n");
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_NE(place_of("build without MPI, NCCL and cuBLASLt"), std::string::npos) << outcome.out;
+  EXPECT_NE(text_of(file("cmake.log")).find("-DZP_NCCL_INCLUDE= -DZP_CUBLASLT_INCLUDE="), std::string::npos);
+  EXPECT_NE(text_of(file("check.jsonl")).find("\"step\": \"stop\""), std::string::npos);
+}
+
+// Where CUDA fails, kernels one by one say in which; where there is no GPU, nothing can.
+TEST_F(GpuCheck, StopsWhereNoGpuComputes) {
+  struct Case {
+    const char* code;
+    int returned;
+    bool hashes;
+  };
+  for (const Case& one : {Case{"2", 2, true}, Case{"4", 4, true}, Case{"5", 5, false}}) {
+    const Outcome outcome = on_a_machine(
+        std::string("echo 'echo words >&2; exit ") + one.code +
+        "' | makes zeroproof; for x in libzeroproof_cuda.so kernel_hashes; do echo : | makes $x; done\n");
+    EXPECT_EQ(outcome.code, one.returned) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find("gpu_check.sh: words\n"), std::string::npos) << outcome.err;
+    EXPECT_EQ(place_of("kernels against golden hashes") != std::string::npos, one.hashes) << outcome.out;
+    EXPECT_EQ(place_of("kernel rates"), std::string::npos) << outcome.out;
+  }
+}
+
+// A row that was cut would be taken for another number, or end the summary.
+TEST_F(GpuCheck, LeavesOutRowsThatWereCut) {
+  std::ofstream(file("log.out")) << "kind\tname\tverdict\tseconds\trate\tunit\tceiling\tceiling_rate\tshare\n"
+                                    "kernel\tgelu\tmeasured\t1\t1234\tGB/s\tcopy\t2000\t0.62\n"
+                                    "kernel\tadd\tmeasured\t1\t\tGB/s\tcopy\t2000\t0.62\n"
+                                    "kernel\tlost\tINVALID: bits\t\t\t\t\t\t\n"
+                                    "kernel\tsgd\tmeasured\t1\t17";
+  std::ofstream(file("all.jsonl")) << "{\"schema\": \"one\", \"device\": \"cuda\"}\n";
+  const std::string record = "python3 " ZP_SOURCE "/scripts/gpu_record.py ";
+  const Outcome step =
+      shell(record + "step --out " + file("all.jsonl") + " --name 'kernel rates' --exit 124" +
+            " --seconds 120 --given 120 --most 120 --log " + file("log"));
+  EXPECT_EQ(step.code, 124) << step.err;
+  const Outcome summary = shell(record + "summary --out " + file("all.jsonl"));
+  EXPECT_EQ(summary.code, 124) << summary.err;
+  EXPECT_NE(summary.out.find("it was not over after 120 s; rows that were cut and left out: 2\n"),
+            std::string::npos)
+      << summary.out;
+  EXPECT_NE(summary.out.find("gelu: 1234 GB/s, 0.62 of copy"), std::string::npos) << summary.out;
+  EXPECT_NE(summary.out.find("lost: INVALID: bits\n"), std::string::npos) << summary.out;
+  EXPECT_EQ(summary.out.find("sgd"), std::string::npos) << summary.out;
 }
 
 // What `timeout` ended: a failure where the step had all of its time, and not what the end of the budget cut.
@@ -154,7 +275,7 @@ TEST_F(GpuCheck, NamesTheKernelWhoseHashIsAnother) {
 TEST_F(GpuCheck, KeepsTheHashesBeforeAKernelThatHangsAndNamesOneThatFails) {
   const std::string hashes = ZP_BUILD_FOLDER "/kernel_hashes ";
   const Outcome whole = shell(hashes + "cpu odd");
-  const Outcome hung = shell("ZP_EMULATED_CUDA_STALL_AT=30 timeout 2 " + hashes + "emulated odd");
+  const Outcome hung = shell("ZP_EMULATED_CUDA_STALL_AT=30 timeout 5 " + hashes + "emulated odd");
   EXPECT_EQ(hung.code, 124);
   EXPECT_GT(lines_in(hung.out), 1) << "only the head came before its end";
   EXPECT_TRUE(whole.out.starts_with(hung.out)) << hung.out;
