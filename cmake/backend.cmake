@@ -14,10 +14,17 @@ string(SUBSTRING ${ZP_PASSED} 0 16 ZP_PASSED)
 set(ZP_BUILD "ZP_BUILD=\"${PROJECT_VERSION} ${ZP_PASSED}\"")
 
 # Vendor arithmetic is compiled against cuBLASLt's header; the library is opened by who runs. ZP_VENDOR_SOURCES: the
-# table of kernels that calls it, or says that there is none.
-find_path(ZP_CUBLASLT_INCLUDE cublasLt.h HINTS $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES include
-          DOC "cuBLASLt's header, for vendor arithmetic")
+# table of kernels that calls it, or says that there is none. ZP_CUBLASLT_HEADERS: a folder of its headers alone, since
+# beside those of a Python package lie headers of CUDA's runtime, which may not be of the compiler's version.
+find_path(ZP_CUBLASLT_INCLUDE cublasLt.h HINTS $ENV{CUDA_HOME} /usr/local/cuda $ENV{CUBLAS_HOME} PATHS ${ZP_PACK}
+          PATH_SUFFIXES include DOC "cuBLASLt's header, for vendor arithmetic")
+set(ZP_CUBLASLT_HEADERS "")
 if(ZP_CUBLASLT_INCLUDE)
+  set(ZP_CUBLASLT_HEADERS ${CMAKE_BINARY_DIR}/cublaslt)
+  foreach(header cublasLt.h cublas_api.h)
+    configure_file(${ZP_CUBLASLT_INCLUDE}/${header} ${ZP_CUBLASLT_HEADERS}/${header} COPYONLY)
+  endforeach()
+  message(STATUS "cuBLASLt: header in ${ZP_CUBLASLT_INCLUDE}")
   set(ZP_VENDOR_SOURCES ${PROJECT_SOURCE_DIR}/kernels/cuda/vendor_table.cpp)
 else()
   message(STATUS "Vendor arithmetic: not built, cublasLt.h was not found")
@@ -67,6 +74,7 @@ function(zp_backend name)
     ${kernels}/access.cpp ${kernels}/arguments.cpp ${kernels}/kernels.cpp ${kernels}/norm.cpp ${kernels}/hash.cpp
     ${kernels}/cuda/cuda_table.cpp ${ZP_VENDOR_SOURCES})
   target_compile_definitions(${target} PRIVATE ${ZP_BUILD} ZP_BACKEND="${name}")
+  target_include_directories(${target} SYSTEM PRIVATE ${ZP_CUBLASLT_HEADERS})
   target_link_libraries(${target} PRIVATE zp_flags fmt::fmt ${CMAKE_DL_LIBS})
   if(ZP_SANITIZE MATCHES undefined)
     target_compile_options(${target} PRIVATE ${ZP_COLD_OPTIONS})

@@ -1,7 +1,7 @@
 // cuBLASLt, opened by hand: neither its library nor its header need be there.
 #include "bench/cuda/tensor_peak.hpp"
 
-#if ZP_REAL_CUDA && __has_include(<cublasLt.h>)
+#if ZP_REAL_CUDA && ZP_CUBLASLT
 #include <cublasLt.h>
 
 #include "harness/base/shared_library.hpp"
@@ -77,7 +77,7 @@ class Product {
 }  // namespace
 
 TensorPeak make_tensor_peak(Device& device, cudaStream_t stream, int64_t size) {
-  const std::string name = "libcublasLt.so." + std::to_string(CUDART_VERSION / 1000);
+  const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   try {
     const auto product = std::make_shared<Product>(SharedLibrary(name, "cuBLASLt"), device, stream, size);
     return {.run = [product] { product->run(); },

@@ -18,7 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACK = ROOT / "gpu_pack"
 PACKAGES = {"fmt": "fmt", "CLI11": "CLI", "nlohmann_json": "nlohmann"}  # as CMake calls it, and its folder of headers
 # What nvcc need not compile: it is compiled for every GPU elsewhere.
-HOST_CODE_FOR_GPUS = ("cuda_backend.cpp.o", "nccl_carrier.cpp.o", "cuda_rates.cpp.o")
+HOST_CODE_FOR_GPUS = ("unity_0_cxx.cxx.o", "cuda_rates.cpp.o", "vendor_table.cpp.o", "cublaslt_opened.cpp.o",
+                      "tensor_peak.cpp.o")  # the first is all of zeroproof_cuda's own
+VENDORS = {"nccl.h": "ZP_NCCL_INCLUDE", "cublasLt.h": "ZP_CUBLASLT_INCLUDE"}
 
 
 def run(*words, codes=(0,), at=ROOT):
@@ -30,19 +32,21 @@ def run(*words, codes=(0,), at=ROOT):
 
 def configure(folder, pack, codes=(0,)):
     hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON" for package in PACKAGES]
-    nccl = [f"-DZP_NCCL_INCLUDE={pack}/include"] if (PACK / "include" / "nccl.h").exists() else []
+    vendors = [f"-D{folder}={pack}/include" for header, folder in VENDORS.items() if (pack / "include" / header).exists()]
     # Nothing is optimised, no kernel is compiled, and no library waits for another one.
     cheap = ["-DZP_UNITY=ON", "-DCMAKE_OPTIMIZE_DEPENDENCIES=ON", "-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DZP_CUDA_TARGETS=80-virtual"]
     return run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DZP_TESTS=OFF",
                "-DZP_BENCH=OFF", "-DZP_GPU_CHECK=ON", "-DZP_MPI=OFF", f"-DZP_PACK={pack}",
-               *nccl, *hidden, *cheap, codes=codes)
+               *vendors, *hidden, *cheap, codes=codes)
 
 
 def is_foreign(header, pack):
     """Whether it is of a library that should come from the pack, or of MPI, and does not."""
     path = pathlib.PurePath(header)
-    of_packages = not {*PACKAGES.values(), "openmpi", "mpich"}.isdisjoint(path.parts[:-1]) or path.name == "mpi.h"
-    return of_packages and not path.is_relative_to(pack)
+    of_packages = not {*PACKAGES.values(), "openmpi", "mpich"}.isdisjoint(path.parts[:-1])
+    of_packages = of_packages or path.name in ("mpi.h", *VENDORS)
+    # cuBLASLt's headers are copied to a folder of the build, from the one that CMake was told.
+    return of_packages and not path.is_relative_to(pack) and path.parent.name != "cublaslt"
 
 
 def headers_read(folder):
@@ -67,7 +71,7 @@ def build(folder):
     reads_pack = {target_of[name] for name, words in commands.items() if any(str(PACK) in word for word in words)}
     libraries = {"zp_transport", *(target for target in reads_pack if target.startswith("zp_"))}
     for_gpus = [name for name in commands
-                if target_of[name] in ("zeroproof_cuda", "cuda_rates") and name.endswith(HOST_CODE_FOR_GPUS)]
+                if target_of[name] in ("zeroproof_cuda", "zp_kernels_cuda", "cuda_rates") and name.endswith(HOST_CODE_FOR_GPUS)]
     run("cmake", "--build", folder, "-j", os.cpu_count(), "--target", *libraries, *for_gpus)
     return libraries, for_gpus
 
@@ -123,9 +127,17 @@ def check_what_is_missing(folder):
         sys.exit(f"without a pack: {said}")
 
 
+def check_vendors(existing):
+    found = (existing / "CMakeCache.txt").read_text(encoding="utf-8")
+    for header, folder in VENDORS.items():
+        if f"{folder}:PATH=/" in found and not (PACK / "include" / header).exists():
+            sys.exit(f"{header} was found here, and {PACK} lacks it")
+
+
 def main():
     existing, folder = (pathlib.Path(word).resolve() for word in sys.argv[1:])
     print(run("scripts/gpu_pack.sh").stdout, end="")
+    check_vendors(existing)
     configure(folder, PACK)
     libraries, for_gpus = build(folder)
     link(folder, existing)
