@@ -120,8 +120,8 @@ records_of() { echo "$logs/${1//[^A-Za-z0-9]/_}.jsonl"; }
 
 # ---- The build
 
-mpi=OFF
-if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi=ON; fi
+mpi=OFF # what is tried
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi="ON OFF"; fi
 
 # The NCCL and the cuBLASLt that will be opened: their headers lie beside them (cmake/nccl.cmake, cmake/backend.cmake).
 IFS=: read -ra folders <<<"$LD_LIBRARY_PATH"
@@ -150,12 +150,16 @@ configure() {
 # make_build OPTIONS…: without MPI where CMake does not find the one that is here, and for a usual GPU where it finds
 # none. A file that does not compile keeps nothing from being built that does without it.
 make_build() {
-  local generator=(-G "Unix Makefiles") keep_going=(-k)
+  local generator=(-G "Unix Makefiles") keep_going=(-k) target with_mpi
   if command -v ninja >/dev/null; then generator=(-G Ninja) keep_going=(-k 0); fi
-  configure "${generator[@]}" "-DZP_MPI=$mpi" "-DZP_CUDA_TARGETS=${targets:-native}" "$@" ||
-    configure "${generator[@]}" -DZP_MPI=OFF "-DZP_CUDA_TARGETS=${targets:-native}" "$@" ||
-    configure "${generator[@]}" -DZP_MPI=OFF -DZP_CUDA_TARGETS=90 "$@" || return
-  cmake --build build-gpu -j "$(nproc)" -- "${keep_going[@]}"
+  for target in "${targets:-native}" 90; do
+    for with_mpi in $mpi; do
+      configure "${generator[@]}" "-DZP_MPI=$with_mpi" "-DZP_CUDA_TARGETS=$target" "$@" || continue
+      cmake --build build-gpu -j "$(nproc)" -- "${keep_going[@]}"
+      return
+    done
+  done
+  return 1
 }
 export -f configure make_build
 export mpi targets
