@@ -175,6 +175,14 @@ TEST_F(GpuCheck, StopsWhereNoGpuComputes) {
   }
 }
 
+TEST_F(GpuCheck, KeepsTheRatesBeforeAKernelThatHangs) {
+  const Outcome hung =
+      shell("ZP_EMULATED_CUDA_STALL_AT=60 timeout 5 " ZP_BUILD_FOLDER "/cuda_rates_emulated tiny");
+  EXPECT_EQ(hung.code, 124);
+  EXPECT_GT(lines_in(hung.out), 1) << hung.out;
+  EXPECT_TRUE(hung.out.ends_with("\n")) << hung.out;
+}
+
 // A row that was cut would be taken for another number, or end the summary.
 TEST_F(GpuCheck, LeavesOutRowsThatWereCut) {
   std::ofstream(file("log.out")) << "kind\tname\tverdict\tseconds\trate\tunit\tceiling\tceiling_rate\tshare\n"
