@@ -16,7 +16,7 @@ class GpuCheck : public Executable {
   // "cmake.log", the records in "check.jsonl". `otherwise` changes the machine, in folder $F.
   Outcome on_a_machine(const std::string& parts, const std::string& otherwise = "") const {
     std::ofstream(file("parts")) << kBuilt << parts;
-    const Outcome made = shell("F=" + file("") + "; " + kMachine + otherwise);
+    Outcome made = shell("F=" + file("") + "; " + kMachine + otherwise);
     if (made.code != 0) return made;
     return shell("cd " + file("tree") + " && PATH=" + file("bin") + ":$PATH scripts/gpu_check.sh --out " +
                  file("check.jsonl"));
@@ -131,12 +131,10 @@ TEST_F(GpuCheck, GoesOnWhereAPartIsNotBuiltOrAClaimIsRefuted) {
   EXPECT_NE(outcome.err.find("  main.cpp:7: error: no such thing\n"), std::string::npos) << outcome.err;
   const std::string records = text_of(file("check.jsonl"));
   for (const char* part :
-       {"\"revision\": \"packed-7\"", "\"complaints\": [\"main.cpp:7: error: no such thing\"]",
-        "\"step\": \"kernels against golden hashes\", \"verdict\": \"not measured\", \"reason\": "
-        "\"kernel_hashes was not built\"",
-        "\"step\": \"a device that computes\", \"verdict\": \"failed\"",
-        "\"log\": {\"out\": \"\", \"err\": \"refuted\\n\"}",
-        "\"step\": \"kernel rates\", \"verdict\": \"passed\""})
+       {R"("revision": "packed-7")", R"("complaints": ["main.cpp:7: error: no such thing"])",
+        R"("verdict": "not measured", "reason": "kernel_hashes was not built")",
+        R"("step": "a device that computes", "verdict": "failed")",
+        R"("log": {"out": "", "err": "refuted\n"})", R"("step": "kernel rates", "verdict": "passed")"})
     EXPECT_NE(records.find(part), std::string::npos) << part << "\n" << records;
   // What is wanted most comes before what takes longest.
   EXPECT_LT(place_of("kernel rates"), place_of("throughput, vendor math"));
