@@ -1,5 +1,5 @@
-// Barriers of blocks and of warps, by the line of the source where they stand: those that were met, and one
-// that is left out, so that a test can look for kernels that do without.
+// Barriers of blocks and of warps, and waits for asynchronous copies, by the line of the source where they
+// stand: those that were met, and one that is left out, so that a test can look for kernels that do without.
 #pragma once
 
 #include "correctness/cuda_emulator/kernel.hpp"

@@ -147,4 +147,6 @@ inline void __pipeline_memcpy_async(void* shared, const void* global, std::size_
   zp::emulated::copy_later(shared, global, bytes - zero_bytes, zero_bytes);
 }
 inline void __pipeline_commit() { zp::emulated::commit_copies(); }
-inline void __pipeline_wait_prior(std::size_t groups_left) { zp::emulated::wait_copies(groups_left); }
+inline void __pipeline_wait_prior(std::size_t groups_left, zp::emulated::Site site = {}) {
+  zp::emulated::wait_copies(groups_left, site);
+}

@@ -39,7 +39,7 @@ unsigned lane();
 // Asynchronous copies of the running thread: those of a committed group arrive in wait_copies().
 void copy_later(void* shared, const void* global, std::size_t bytes, std::size_t zero_bytes);
 void commit_copies();
-void wait_copies(std::size_t groups_left);
+void wait_copies(std::size_t groups_left, Site site);
 
 void fence();
 [[noreturn]] void trap(Site site);

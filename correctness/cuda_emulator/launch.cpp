@@ -169,7 +169,8 @@ void copy_later(void* shared, const void* global, std::size_t bytes, std::size_t
 
 void commit_copies() { ++Block::of_this_thread().running().groups; }
 
-void wait_copies(std::size_t groups_left) {
+void wait_copies(std::size_t groups_left, Site site) {
+  if (barrier_left_out(site)) return;
   CudaThread& thread = Block::of_this_thread().running();
   const std::size_t arrived = thread.groups - std::min(groups_left, thread.groups);
   std::size_t i = 0;

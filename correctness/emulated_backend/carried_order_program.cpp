@@ -1,11 +1,14 @@
-// carried_order_program USE [forget]: two ranks with a GPU each, emulated, whose buffers are used by kernels,
-// by the host and by collectives that NCCL carries; with "forget" the one wait that the use needs is left
-// out. For the thread sanitizer, which reports what nothing orders.
+// carried_order_program [USE [needed | without NUMBER…]] (sweep.hpp): two ranks with a GPU each, emulated,
+// whose buffers are used by kernels, by the host and by collectives that NCCL carries. The waits are those of
+// rank 0, of a use and of how it ends. carried_order_program USE forget, of a use that is not listed: a call
+// of NCCL is taken for done before its work is on the stream. For the thread sanitizer, which reports what
+// nothing orders.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
 
+#include "correctness/emulated_backend/sweep.hpp"
 #include "harness/device/cuda_device.hpp"
 #include "harness/device/host_access.hpp"
 #include "harness/transport/carrier.hpp"
@@ -19,48 +22,6 @@ namespace {
 constexpr int kWorld = 2;
 constexpr Elements kSlice{1000};
 constexpr double kTimeout_s = 60.0;
-
-enum class Forget {
-  nothing,
-  transport_waits,  // for whoever used a buffer before
-  marks,            // of the transport, by which others wait for it
-  settling,         // of a call of NCCL, before which its work is not on the stream
-};
-
-// The transport's stream without some of its waits.
-class Forgetful final : public Stream {
- public:
-  Forgetful(Stream& inner, const Stream& other, Forget forget)
-      : inner_(inner), other_(other), forget_(forget) {}
-
-  // Nobody has to wait for it: it seems to be the other stream's work, and over.
-  class Forgotten final : public Mark {
-   public:
-    explicit Forgotten(const Stream& of) : of_(of) {}
-    void wait() override {}
-    bool done() override { return true; }
-    const Stream* stream() const override { return &of_; }
-
-   private:
-    const Stream& of_;
-  };
-
-  std::shared_ptr<Mark> mark() override {
-    if (forget_ == Forget::marks) return std::make_shared<Forgotten>(other_);
-    return inner_.mark();
-  }
-  void run_after(const Pending& pending) override {
-    if (forget_ != Forget::transport_waits) inner_.run_after(pending);
-  }
-  void copy(const View& from, const View& to) override { inner_.copy(from, to); }
-  void to_pinned(std::span<const std::byte> from, std::byte* to) override { inner_.to_pinned(from, to); }
-  void from_pinned(const std::byte* from, std::span<std::byte> to) override { inner_.from_pinned(from, to); }
-
- private:
-  Stream& inner_;
-  const Stream& other_;
-  Forget forget_;
-};
 
 // ---- A call of NCCL that is taken for done at once, and is done later
 
@@ -88,24 +49,24 @@ const NcclFunctions& watched_functions() {
 }
 
 struct Bench {
-  Bench(Endpoint& endpoint, Algorithm algorithm, Forget forget)
-      : device(make_cuda_device(endpoint.link->rank(), Fill::nan)),
-        forgetful(*transport_stream, *compute_stream, forget),
+  Bench(Endpoint& endpoint, Algorithm by)
+      : control(*endpoint.control),
+        algorithm(by),
+        device(make_cuda_device(endpoint.link->rank(), Fill::nan)),
         compute(kernels::make_ordered_table(
             kernels::make_cuda_table(*device, {.stream = compute_stream->handle()}), *compute_stream)),
         additions(kernels::make_ordered_table(
             kernels::make_cuda_table(*device, {.stream = transport_stream->handle()}), *transport_stream)),
-        carrier(make_nccl_carrier(watched_functions(), *device, *transport_stream, *endpoint.control,
-                                  kTimeout_s)),
-        transport(make_carried(*carrier, *device, *additions, *endpoint.control,
-                               {.algorithm = algorithm,
-                                .places = Places::in_rank_order(kWorld),
-                                .timeout_s = kTimeout_s,
-                                .stream = &forgetful})) {
-    hasty = forget == Forget::settling;
-  }
-  ~Bench() { hasty = false; }
+        carrier(make_nccl_carrier(watched_functions(), *device, *transport_stream, control, kTimeout_s)),
+        transport(make_transport()) {}
 
+  std::unique_ptr<Transport> make_transport() {
+    return make_carried(*carrier, *device, *additions, control,
+                        {.algorithm = algorithm,
+                         .places = Places::in_rank_order(kWorld),
+                         .timeout_s = kTimeout_s,
+                         .stream = transport_stream.get()});
+  }
   void write(const Buffer& to) { compute->run(kernels::Initialize{.x = to.all(), .init = Init::ones}); }
   void read(const Buffer& from, const Buffer& to) {
     compute->run(kernels::GeluForward{.x = from.all(), .y = to.all()});
@@ -130,16 +91,18 @@ struct Bench {
   void sum(const FixedPoint& fixed = {}, const View& sums = {}) {
     transport->all_reduce({.whole = x.all(), .cuts = cuts, .label = {}, .fixed = fixed, .sums = sums});
   }
-  void finish() {
-    compute_stream->finish();
-    transport_stream->finish();
+  // All but the tables, the streams and the carrier.
+  void end() {
+    for (Buffer* buffer : {&integers, &other, &mine, &y, &x}) buffer->drop();
+    transport.reset();
   }
 
+  Control& control;
+  Algorithm algorithm;
   Cuts cuts = Cuts::equal(kWorld, kSlice);
   std::unique_ptr<CudaDevice> device;
   std::unique_ptr<CudaStream> compute_stream = device->make_stream();
   std::unique_ptr<CudaStream> transport_stream = device->make_stream();
-  Forgetful forgetful;
   Buffer x = device->acquire(Category::activations, Type::f32, cuts.whole());
   Buffer y = device->acquire(Category::activations, Type::f32, cuts.whole());
   Buffer mine = device->acquire(Category::activations, Type::f32, kSlice);
@@ -148,143 +111,116 @@ struct Bench {
   std::unique_ptr<kernels::Table> compute, additions;
   std::unique_ptr<Carrier> carrier;
   std::unique_ptr<Transport> transport;
-  bool given_up = false;  // and with the transport what its stream does
 };
 
+// Of what kernels wrote, into what they read.
+void reduce_and_gather(Bench& bench) {
+  bench.write(bench.x);
+  bench.reduce();
+  bench.write(bench.x);
+  bench.gather(bench.mine.all());
+  bench.read(bench.x, bench.y);
+  bench.sum();
+  bench.read(bench.x, bench.y);
+}
+
 struct Use {
-  Forget needs;  // what the use cannot do without
   void (*run)(Bench&);
   Algorithm algorithm = Algorithm::direct;
+  bool of_calls = false;  // until a call has done its part: no waits of CUDA's
 };
 
 const std::map<std::string, Use>& uses() {
   static const std::map<std::string, Use> list{
-      {"sum_of_what_kernels_wrote",
-       {Forget::transport_waits,
-        [](Bench& bench) {
-          bench.write(bench.x);
-          bench.reduce();
-        }}},
-      {"gather_over_what_kernels_read",
-       {Forget::transport_waits,
-        [](Bench& bench) {
-          bench.write(bench.x);
-          bench.finish();
-          bench.read(bench.x, bench.y);
-          bench.gather();
-        }}},
-      {"gather_of_a_slice_that_kernels_wrote",
-       {Forget::transport_waits,
-        [](Bench& bench) {
-          bench.write(bench.mine);
-          bench.gather(bench.mine.all());
-        }}},
-      {"kernels_read_a_sum",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.reduce();
-          bench.read(bench.mine, bench.other);
-        }}},
-      {"kernels_read_what_was_gathered",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.gather(bench.mine.all());
-          bench.read(bench.x, bench.y);
-        }}},
-      {"kernels_write_where_a_gather_wrote",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.gather();
-          bench.write(bench.x);
-        }}},
-      {"kernels_write_a_slice_that_a_gather_read",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.gather(bench.mine.all());
-          bench.write(bench.mine);
-        }}},
-      {"the_host_reads_what_was_gathered",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.gather();
-          std::printf("%g\n", static_cast<double>(HostView<float>(bench.x.all())[0]));
-        }}},
-      {"a_gathered_buffer_ends",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.gather();
-          bench.x.drop();
-        }}},
-      {"a_transport_ends_whose_pieces_are_added",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.reduce();
-          bench.transport.reset();
-        }}},
-      {"a_transport_ends_while_an_error_passes",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.reduce();
-          try {
-            const auto ending = std::move(bench.transport);
-            fail(Exit::internal, "an error passes");
-          } catch (const Error&) {
-            bench.given_up = true;
-          }
-        }}},
-      {"sum_of_integers_that_kernels_wrote",
-       {Forget::transport_waits,
-        [](Bench& bench) {
-          bench.rewrite(bench.integers);
-          bench.sum({}, bench.integers.all());
-        }}},
-      {"kernels_read_what_sums_of_integers_became",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.sum({}, bench.integers.all());
-          bench.read(bench.x, bench.y);
-        }}},
-      {"kernels_write_an_image_that_was_summed",
-       {Forget::marks,
-        [](Bench& bench) {
-          bench.write(bench.x);
-          bench.sum({.image = bench.integers.all()});
-          bench.rewrite(bench.integers);
-        }}},
-      {"sum_over_an_image_that_kernels_wrote",
-       {Forget::transport_waits,
-        [](Bench& bench) {
-          bench.write(bench.x);
-          bench.rewrite(bench.integers);
-          bench.reduce({.image = bench.integers.all()});
-        }}},
+      {"collectives_by_ring", {reduce_and_gather, Algorithm::ring}},
+      {"collectives_of_the_library", {reduce_and_gather, Algorithm::native}},
+      {"sum_of_what_kernels_wrote", {[](Bench& bench) {
+         bench.write(bench.x);
+         bench.reduce();
+       }}},
+      {"gather_over_what_kernels_read", {[](Bench& bench) {
+         bench.read(bench.x, bench.y);
+         bench.gather();
+       }}},
+      {"gather_of_a_slice_that_kernels_wrote", {[](Bench& bench) {
+         bench.write(bench.mine);
+         bench.gather(bench.mine.all());
+       }}},
+      {"kernels_read_a_sum", {[](Bench& bench) {
+         bench.reduce();
+         bench.read(bench.mine, bench.other);
+       }}},
+      {"kernels_read_what_was_gathered", {[](Bench& bench) {
+         bench.gather(bench.mine.all());
+         bench.read(bench.x, bench.y);
+       }}},
+      {"kernels_write_where_a_gather_wrote", {[](Bench& bench) {
+         bench.gather();
+         bench.write(bench.x);
+       }}},
+      {"kernels_write_a_slice_that_a_gather_read", {[](Bench& bench) {
+         bench.gather(bench.mine.all());
+         bench.write(bench.mine);
+       }}},
+      {"the_host_reads_what_was_gathered", {[](Bench& bench) {
+         bench.gather();
+         std::fprintf(stderr, "%g\n", static_cast<double>(HostView<float>(bench.x.all())[0]));
+       }}},
+      {"a_gathered_buffer_ends", {[](Bench& bench) {
+         bench.gather();
+         bench.x.drop();
+       }}},
+      {"a_transport_ends_whose_pieces_are_added", {[](Bench& bench) {
+         bench.reduce();
+         bench.transport.reset();
+       }}},
+      {"a_transport_is_made_of_memory_given_back", {[](Bench& bench) {
+         bench.transport.reset();
+         bench.transport = bench.make_transport();
+         bench.reduce();
+       }}},
+      {"sum_of_integers_that_kernels_wrote", {[](Bench& bench) {
+         bench.rewrite(bench.integers);
+         bench.sum({}, bench.integers.all());
+       }}},
+      {"kernels_read_what_sums_of_integers_became", {[](Bench& bench) {
+         bench.sum({}, bench.integers.all());
+         bench.read(bench.x, bench.y);
+       }}},
+      {"kernels_write_an_image_that_was_summed", {[](Bench& bench) {
+         bench.write(bench.x);
+         bench.sum({.image = bench.integers.all()});
+         bench.rewrite(bench.integers);
+       }}},
+      {"sum_over_an_image_that_kernels_wrote", {[](Bench& bench) {
+         bench.write(bench.x);
+         bench.rewrite(bench.integers);
+         bench.reduce({.image = bench.integers.all()});
+       }}},
       {"kernels_read_after_a_group_of_calls",
-       {Forget::settling,
-        [](Bench& bench) {
-          bench.gather();
-          bench.read_what_was_called_for();
-        }}},
-      {"kernels_read_after_a_gather_by_nccl",
-       {Forget::settling,
-        [](Bench& bench) {
+       {[](Bench& bench) {
           bench.gather();
           bench.read_what_was_called_for();
         },
-        Algorithm::native}},
+        Algorithm::direct, true}},
+      {"kernels_read_after_a_gather_by_nccl",
+       {[](Bench& bench) {
+          bench.gather();
+          bench.read_what_was_called_for();
+        },
+        Algorithm::native, true}},
       {"kernels_read_after_a_sum_by_nccl",
-       {Forget::settling,
-        [](Bench& bench) {
+       {[](Bench& bench) {
           bench.sum();
           bench.read_what_was_called_for();
         },
-        Algorithm::native}},
+        Algorithm::native, true}},
       {"kernels_read_after_slices_of_a_sum_by_nccl",
-       {Forget::settling,
-        [](Bench& bench) {
+       {[](Bench& bench) {
           bench.reduce();
           bench.read_what_was_called_for();
         },
-        Algorithm::native}},
+        Algorithm::native, true}},
   };
   return list;
 }
@@ -294,14 +230,26 @@ const std::map<std::string, Use>& uses() {
 
 int main(int count, char** words) {
   setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);  // as the backend does
-  const std::string name = count > 1 ? words[1] : "";
-  if (!zp::uses().contains(name)) return 2;
-  const zp::Use& use = zp::uses().at(name);
+  const zp::Sweep sweep(count, words);
+  if (sweep.use().empty()) {
+    for (const auto& [name, use] : zp::uses()) {
+      if (!use.of_calls) std::puts(name.c_str());
+    }
+    return 0;
+  }
+  if (!zp::uses().contains(sweep.use())) return 2;
+  const zp::Use& use = zp::uses().at(sweep.use());
   zp::transport_named("nccl").run(zp::kWorld, zp::kTimeout_s, [&](zp::Endpoint& endpoint) {
-    zp::Bench bench(endpoint, use.algorithm, count > 2 ? use.needs : zp::Forget::nothing);
+    const bool first = endpoint.link->rank() == 0;
+    zp::Bench bench(endpoint, use.algorithm);
+    zp::hasty = sweep.how() == "forget";
+    if (first) sweep.watch();
     use.run(bench);
-    if (!bench.given_up) bench.finish();
+    bench.end();
+    if (first) sweep.watch_no_more();
+    zp::hasty = false;
     endpoint.control->barrier();
+    if (first) sweep.print_needed();
   });
   return 0;
 }

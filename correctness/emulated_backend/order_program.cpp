@@ -101,11 +101,16 @@ struct Bench {
   void read(kernels::Table& on, const Buffer& from, const Buffer& to) {
     on.run(kernels::GeluForward{.x = from.all(), .y = to.all()});
   }
+  kernels::VendorOptions product_options(Type operands) const {
+    return {.stream = own_b->handle(),
+            .operands = operands,
+            .largest_a = kSide * kSide,
+            .largest_b = kSide * kSide};
+  }
   std::unique_ptr<kernels::Table> product_table(Type operands) {
-    const cudaStream_t stream = own_b->handle();
-    return kernels::make_vendor_table(
-        kernels::make_cuda_table(*device, {.stream = stream}), *device,
-        {.stream = stream, .operands = operands, .largest_a = kSide * kSide, .largest_b = kSide * kSide});
+    const kernels::VendorOptions options = product_options(operands);
+    return kernels::make_vendor_table(kernels::make_cuda_table(*device, {.stream = options.stream}), *device,
+                                      options);
   }
   std::unique_ptr<kernels::Table> product_on_b() {
     return kernels::make_ordered_table(product_table(Type::f32), b());
@@ -176,6 +181,19 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          bench.leave_out_next_wait();
          product.reset();
        }},
+      // In memory that is being filled again.
+      {"product_in_memory_given_back",
+       [](Bench& bench) {
+         const kernels::VendorOptions options = bench.product_options(Type::bf16);
+         auto own = kernels::make_cuda_table(*bench.device, {.stream = options.stream});
+         bench.device
+             ->acquire(Category::workspace, Type::f32,
+                       {kernels::vendor_workspace(options).n / size_of(Type::f32).n})
+             .drop();
+         bench.leave_out_next_wait();
+         const auto product = kernels::make_vendor_table(std::move(own), *bench.device, options);
+         bench.multiply(*product);
+       }},
       {"write_after_write",
        [](Bench& bench) {
          bench.write(*bench.on_a, bench.x);
@@ -205,6 +223,14 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          bench.leave_out_next_wait();
          const Buffer shorter = bench.device->acquire(Category::activations, Type::f32, {kLength.n / 2});
          bench.write(*bench.on_b, shorter);
+       }},
+      // Which it fills once more, for whoever reads it in vain.
+      {"device_ends_after_a_drop",
+       [](Bench& bench) {
+         auto other = make_cuda_device(0, Fill::nan);
+         other->acquire(Category::activations, Type::f32, kLength).drop();
+         bench.leave_out_next_wait();
+         other.reset();
        }},
       {"send",
        [](Bench& bench) {

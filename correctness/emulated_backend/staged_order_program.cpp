@@ -1,18 +1,19 @@
-// staged_order_program [USE [needed | without NUMBER…]]: lists its uses, or runs one: a rank with two streams
-// on an emulated GPU, whose buffers are used by kernels, by the host and by collectives over staged messages.
-// The waits of a use and of how it ends are numbered from 1; "needed" prints the numbers of those that the
-// order of things needs and how many there are, and "without" leaves some out. For the thread sanitizer,
-// which reports what nothing orders.
+// staged_order_program [USE [needed | without NUMBER…]] (sweep.hpp): a rank with two streams on an emulated
+// GPU, whose buffers are used by kernels, by the host and by collectives, over messages that are staged or,
+// in some uses, handed on where they lie. The waits are those of a use and of how it ends. For the thread
+// sanitizer, which reports what nothing orders.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 
+#include "correctness/cuda_emulator/arena.hpp"
 #include "correctness/cuda_emulator/waits.hpp"
+#include "correctness/emulated_backend/sweep.hpp"
 #include "harness/device/cuda_device.hpp"
 #include "harness/device/host_access.hpp"
+#include "harness/transport/aware.hpp"
 #include "harness/transport/staged.hpp"
 #include "kernels/access.hpp"
 #include "kernels/cuda/cuda_table.hpp"
@@ -28,12 +29,13 @@ constexpr int64_t kAttentionRows = 8;
 constexpr int64_t kTooMany = int64_t{1} << 20;  // numbers of 1 in a sum of fixed point
 
 // All other ranks. Messages to them are read when they are sent; those from them come when they have been
-// asked for often enough.
+// asked for often enough. Reaches the memory of a device by itself, as a GPU-aware MPI.
 class Peers final : public Link {
  public:
   int rank() const override { return 0; }
   int world() const override { return kWorld; }
   std::unique_ptr<Request> send(int, const Tag&, std::span<const std::byte> bytes) override {
+    const emulated::DeviceAccess open;
     emulated::host_touches_memory();
     read_.assign(bytes.begin(), bytes.end());
     return std::make_unique<Sent>();
@@ -56,6 +58,7 @@ class Peers final : public Link {
     bool done() override {
       if (peers_.failed) throw Error(Exit::transport, "the peers are gone");
       if (peers_.refusals > 0) return --peers_.refusals, false;
+      const emulated::DeviceAccess open;
       emulated::host_touches_memory();
       std::memset(into_.data(), 1, into_.size());
       return true;
@@ -70,7 +73,7 @@ class Peers final : public Link {
 };
 
 struct Bench {
-  explicit Bench(CudaDevice& gpu) : device(&gpu) {}
+  Bench(CudaDevice& gpu, Route way, Algorithm by) : device(&gpu), route(way), algorithm(by) {}
 
   void write(const View& to) { compute->run(kernels::Initialize{.x = to, .init = Init::ones}); }
   void read(const View& from) {
@@ -114,14 +117,25 @@ struct Bench {
     for (Buffer* buffer : {&image, &mine, &copy, &whole}) buffer->drop();
     transport.reset();
   }
+  std::unique_ptr<Transport> make_transport() {
+    return make_collectives(*link, *device, *additions,
+                            {.algorithm = algorithm,
+                             .places = Places::in_rank_order(kWorld),
+                             .timeout_s = kTimeout_s,
+                             .stream = transport_stream.get()});
+  }
   Buffer acquire(Type type, Elements length) { return device->acquire(Category::activations, type, length); }
 
   Cuts cuts = Cuts::equal(kWorld, kSlice);
   CudaDevice* device;
+  Route route;
+  Algorithm algorithm;
   std::unique_ptr<CudaStream> compute_stream = device->make_stream();
   std::unique_ptr<CudaStream> transport_stream = device->make_stream();
   Peers peers;
-  std::unique_ptr<Link> link = make_staged_link(peers, *device->far_memory(), *transport_stream);
+  std::unique_ptr<Link> link = route == Route::gpu_aware
+                                   ? make_aware_link(peers, *transport_stream)
+                                   : make_staged_link(peers, *device->far_memory(), *transport_stream);
   std::unique_ptr<kernels::Table> compute = kernels::make_ordered_table(
       kernels::make_cuda_table(
           *device, {.stream = compute_stream->handle(), .finish = [this] { compute_stream->finish(); }}),
@@ -130,11 +144,7 @@ struct Bench {
       kernels::make_cuda_table(
           *device, {.stream = transport_stream->handle(), .finish = [this] { transport_stream->finish(); }}),
       *transport_stream);
-  std::unique_ptr<Transport> transport = make_collectives(*link, *device, *additions,
-                                                          {.algorithm = Algorithm::direct,
-                                                           .places = Places::in_rank_order(kWorld),
-                                                           .timeout_s = kTimeout_s,
-                                                           .stream = transport_stream.get()});
+  std::unique_ptr<Transport> transport = make_transport();
   Buffer whole = acquire(Type::f32, cuts.whole()), copy = acquire(Type::f32, cuts.whole());
   Buffer mine = acquire(Type::f32, kSlice), image = acquire(Type::i64, cuts.whole());
 };
@@ -153,30 +163,44 @@ class Keeper final : public kernels::Table {
   Buffer kept_;
 };
 
-const std::map<std::string, void (*)(Bench&)>& uses() {
-  static const std::map<std::string, void (*)(Bench&)> list{
-      {"sum_of_what_kernels_wrote",
-       [](Bench& bench) {
+// Of what kernels wrote, into what they read.
+void reduce_and_gather(Bench& bench) {
+  bench.write(bench.whole.all());
+  bench.reduce();
+  bench.write(bench.whole.all());
+  bench.gather(bench.mine.all());
+  bench.read(bench.whole.all());
+}
+
+struct Use {
+  void (*run)(Bench&);
+  Route route = Route::staged;
+  Algorithm algorithm = Algorithm::direct;
+};
+
+const std::map<std::string, Use>& uses() {
+  static const std::map<std::string, Use> list{
+      {"collectives_by_ring", {reduce_and_gather, Route::staged, Algorithm::ring}},
+      {"collectives_of_aware_messages", {reduce_and_gather, Route::gpu_aware}},
+      {"collectives_of_aware_messages_by_ring", {reduce_and_gather, Route::gpu_aware, Algorithm::ring}},
+      {"sum_of_what_kernels_wrote", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.reduce();
          bench.read(bench.mine.all());
-       }},
-      {"sum_that_comes_late",
-       [](Bench& bench) {
+       }}},
+      {"sum_that_comes_late", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 5;
          bench.reduce();
          bench.write(bench.mine.all());
          bench.write(bench.whole.all());
-       }},
-      {"sum_in_fixed_point",
-       [](Bench& bench) {
+       }}},
+      {"sum_in_fixed_point", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.sum({.image = bench.image.all(), .terms = 8}, {});
          bench.rewrite(bench.image);
-       }},
-      {"slices_of_a_sum_in_fixed_point",
-       [](Bench& bench) {
+       }}},
+      {"slices_of_a_sum_in_fixed_point", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.rewrite(bench.image);
          bench.transport->reduce_scatter({.whole = bench.whole.all(),
@@ -185,22 +209,19 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
                                           .label = {},
                                           .fixed = {.image = bench.image.all(), .terms = 8}});
          bench.rewrite(bench.image);
-       }},
-      {"sum_of_integers",
-       [](Bench& bench) {
+       }}},
+      {"sum_of_integers", {[](Bench& bench) {
          bench.rewrite(bench.image);
          bench.sum({}, bench.image.all());
          bench.read(bench.whole.all());
          bench.whole.drop();  // first: messages of the whole tell the host that the integers were summed
-       }},
-      {"host_holds_what_is_refused",
-       [](Bench& bench) {
+       }}},
+      {"host_holds_what_is_refused", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.compute->run(
              kernels::ToFixed{.from = bench.whole.all(), .to = bench.image.all(), .terms = kTooMany});
-       }},
-      {"sums_of_buckets",
-       [](Bench& bench) {
+       }}},
+      {"sums_of_buckets", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 5;
          Cuts first = bench.cuts, second = bench.cuts;
@@ -210,47 +231,40 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          one.wait();
          bench.read(bench.mine.part(first.within));
          bench.write(bench.whole.all());
-       }},
-      {"gather_of_what_kernels_wrote",
-       [](Bench& bench) {
+       }}},
+      {"gather_of_what_kernels_wrote", {[](Bench& bench) {
          bench.write(bench.mine.all());
          bench.gather(bench.mine.all());
          bench.write(bench.mine.all());
          bench.read(bench.whole.all());
-       }},
-      {"gather_over_what_kernels_read",
-       [](Bench& bench) {
+       }}},
+      {"gather_over_what_kernels_read", {[](Bench& bench) {
          bench.read(bench.whole.all());
          bench.gather(bench.whole.part(bench.cuts.of(0)));
          std::fprintf(stderr, "%g\n", static_cast<double>(HostView<float>(bench.whole.all())[0]));
-       }},
-      {"slots_are_used_again",
-       [](Bench& bench) {
+       }}},
+      {"slots_are_used_again", {[](Bench& bench) {
          for (int i = 0; i < 3; ++i) bench.gather(bench.mine.all());
-       }},
-      {"host_writes_what_was_gathered",
-       [](Bench& bench) {
+       }}},
+      {"host_writes_what_was_gathered", {[](Bench& bench) {
          bench.gather(bench.mine.all());
          write_from_host<float>(bench.mine.all(), std::vector<float>(static_cast<size_t>(kSlice.n)));
          bench.read(bench.mine.all());
-       }},
-      {"buffers_end_before_a_collective",
-       [](Bench& bench) {
+       }}},
+      {"buffers_end_before_a_collective", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 5;
          const Handle outstanding = bench.reduce();
          bench.whole.drop();
          bench.mine.drop();
-       }},
-      {"transport_ends_before_a_collective",
-       [](Bench& bench) {
+       }}},
+      {"transport_ends_before_a_collective", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 1000;
          const Handle outstanding = bench.reduce();
          bench.transport.reset();
-       }},
-      {"buffers_end_after_a_failure",
-       [](Bench& bench) {
+       }}},
+      {"buffers_end_after_a_failure", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.failed = true;
          try {
@@ -260,9 +274,8 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
          }
          bench.whole.drop();
          bench.mine.drop();
-       }},
-      {"buffers_are_read_in_vain_after_a_failure",
-       [](Bench& bench) {
+       }}},
+      {"buffers_are_read_in_vain_after_a_failure", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.failed = true;
          for (const auto& use : {+[](Bench& of) { of.gather(of.mine.all()); },
@@ -274,9 +287,8 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
            }
          }
          bench.whole.drop();
-       }},
-      {"collective_fails_while_the_host_waits",
-       [](Bench& bench) {
+       }}},
+      {"collective_fails_while_the_host_waits", {[](Bench& bench) {
          bench.write(bench.whole.all());
          bench.peers.refusals = 5;
          const Handle outstanding = bench.gather(bench.mine.all());
@@ -287,103 +299,95 @@ const std::map<std::string, void (*)(Bench&)>& uses() {
            std::fputs("failed\n", stderr);
          }
          bench.whole.drop();
-       }},
-      {"link_ends_before_its_copies",
-       [](Bench& bench) {
+       }}},
+      {"link_ends_before_its_copies", {[](Bench& bench) {
          const auto link =
              make_staged_link(bench.peers, *bench.device->far_memory(), *bench.transport_stream);
          const auto received = link->receive(1, {}, bench.message());
          while (!received->done()) continue;
          link->send(1, {}, bench.message());
-       }},
-      {"memory_is_used_at_once",
-       [](Bench& bench) {
+       }}},
+      {"memory_is_used_at_once", {[](Bench& bench) {
          const Buffer fresh = bench.acquire(Type::f32, kSlice);
          bench.write(fresh.all());
-       }},
-      {"memory_is_used_again_by_another_stream",
-       [](Bench& bench) {
+       }}},
+      {"memory_is_used_again_by_another_stream", {[](Bench& bench) {
          Buffer first = bench.acquire(Type::f32, bench.cuts.whole());
          bench.read(first.all());
          first.drop();
          bench.whole = bench.acquire(Type::f32, bench.cuts.whole());
          bench.gather(bench.mine.all());
          bench.read(bench.whole.all());
-       }},
-      {"memory_of_a_collective_is_used_again",
-       [](Bench& bench) {
+       }}},
+      {"memory_of_a_collective_is_used_again", {[](Bench& bench) {
          bench.gather(bench.mine.all()).wait();
          bench.whole.drop();
          const Buffer again = bench.acquire(Type::f32, bench.cuts.whole());
          bench.read(again.all());
-       }},
-      {"stream_ends_before_its_work",
-       [](Bench& bench) {
+       }}},
+      {"transport_is_made_of_memory_given_back", {[](Bench& bench) {
+         bench.transport.reset();
+         bench.transport = bench.make_transport();
+         bench.reduce();
+       }}},
+      {"table_is_made_of_memory_given_back", {[](Bench& bench) {
+         const kernels::CudaTableOptions options{.stream = bench.compute_stream->handle()};
+         bench.acquire(Type::f32, {kernels::cuda_workspace(options).n / size_of(Type::f32).n}).drop();
+         const auto table = kernels::make_cuda_table(*bench.device, options);
+       }}},
+      {"stream_ends_before_its_work", {[](Bench& bench) {
          auto stream = bench.device->make_stream();
          stream->copy(bench.whole.all(), bench.copy.all());
          stream.reset();
          bench.copy.drop();
-       }},
-      {"transport_ends_before_its_additions",
-       [](Bench& bench) {
+       }}},
+      {"transport_ends_before_its_additions", {[](Bench& bench) {
          bench.reduce();
          bench.transport.reset();
-       }},
-      {"table_ends_before_its_work",
-       [](Bench& bench) {
+       }}},
+      {"table_ends_before_its_work", {[](Bench& bench) {
          const auto table = kernels::make_cuda_table(
              *bench.device, {.stream = bench.compute_stream->handle(), .max_attention_rows = kAttentionRows});
          table->run(bench.attention_backward());
-       }},
-      {"memory_of_an_ordered_table_ends_before_its_work",
-       [](Bench& bench) {
+       }}},
+      {"memory_of_an_ordered_table_ends_before_its_work", {[](Bench& bench) {
          const auto table = kernels::make_ordered_table(
              std::make_unique<Keeper>(*bench.device, *bench.compute_stream), *bench.compute_stream);
          table->run(kernels::SquareSum{.grads = bench.mine.all()});
-       }},
-      {"host_holds_a_sum",
-       [](Bench& bench) {
+       }}},
+      {"host_holds_a_sum", {[](Bench& bench) {
          ExactSum sum;
          bench.write(bench.whole.all());
          bench.compute->run(kernels::SquareSum{.grads = bench.whole.all(), .sum = &sum});
          std::fprintf(stderr, "%g\n", sum.value());
-       }},
+       }}},
   };
   return list;
-}
-
-void print_needed() {
-  const int count = emulated::waits_asked_for();
-  for (int wait = 1; wait <= count; ++wait) {
-    if (emulated::is_needed(wait)) std::printf("%d ", wait);
-  }
-  std::printf("of %d\n", count);
 }
 
 }  // namespace
 }  // namespace zp
 
 int main(int count, char** words) {
-  const std::string use = count > 1 ? words[1] : "", how = count > 2 ? words[2] : "";
-  if (use.empty()) {
-    for (const auto& [name, run] : zp::uses()) std::puts(name.c_str());
+  const zp::Sweep sweep(count, words);
+  if (sweep.use().empty()) {
+    for (const auto& [name, use] : zp::uses()) std::puts(name.c_str());
     return 0;
   }
-  if (!zp::uses().contains(use)) return 2;
-  std::vector<int> left_out;
-  for (int i = 3; i < count; ++i) left_out.push_back(std::atoi(words[i]));
+  if (!zp::uses().contains(sweep.use())) return 2;
+  const zp::Use& use = zp::uses().at(sweep.use());
   const auto device = zp::make_cuda_device(0, zp::Fill::nan);
   {
-    zp::Bench bench(*device);
-    if (!how.empty()) zp::emulated::watch_waits(left_out.data(), static_cast<int>(left_out.size()));
+    zp::Bench bench(*device, use.route, use.algorithm);
+    sweep.watch();
     try {
-      zp::uses().at(use)(bench);
+      use.run(bench);
     } catch (const zp::Error&) {
       std::fputs("failed\n", stderr);  // as it may where what the host reads is not there yet
     }
     bench.end();
-    zp::emulated::watch_no_more();
+    sweep.watch_no_more();
   }
-  if (how == "needed") zp::print_needed();
+  sweep.print_needed();
   return 0;
 }

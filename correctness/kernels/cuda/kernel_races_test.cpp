@@ -1,6 +1,7 @@
 // No kernel of the product races within a block, nor between blocks in the device's memory where it has no
 // shared memory, whose place emulated blocks have one after another; each barrier of a block or a warp that
 // its sources hold is come to, and is needed: without those of one line the thread sanitizer reports a race.
+// So is each wait for asynchronous copies: without it results are others.
 // Built where ZP_SANITIZE is thread.
 #include <gtest/gtest.h>
 
@@ -21,9 +22,14 @@ Ended run_kernels(const std::string& arguments, int seed, const std::string& che
                      {.schedule = "free", .seed = seed, .more = "ZP_EMULATED_CUDA_RACE_CHECK=" + check});
 }
 
-// Text of the lines that hold a barrier, by "FILE LINE". (A shuffle hands a value on, and orders no memory.)
+bool waits_for_copies(const std::string& text) {
+  return text.find("__pipeline_wait_prior(") != std::string::npos;
+}
+
+// Text of the lines that hold a barrier or a wait for copies, by "FILE LINE". (A shuffle hands a value on,
+// and orders no memory.)
 std::map<std::string, std::string> barriers_in_sources() {
-  const std::regex barrier(R"(\b__sync(threads|warp)\w*\()");
+  const std::regex barrier(R"(\b__sync(threads|warp)\w*\(|\b__pipeline_wait_prior\()");
   std::map<std::string, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(ZP_KERNELS)) {
     std::ifstream in(entry.path());
@@ -36,13 +42,22 @@ std::map<std::string, std::string> barriers_in_sources() {
   return found;
 }
 
-std::set<std::string> barriers_met(const std::string& printed) {
+struct Printed {
+  std::string hashes;
   std::set<std::string> met;
+};
+
+Printed parsed(const std::string& printed) {
+  Printed all;
   std::istringstream lines(printed);
-  std::string file;
-  for (int line = 0; lines >> file >> line;)
-    met.insert(std::filesystem::path(file).filename().string() + " " + std::to_string(line));
-  return met;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("hash ")) {
+      all.hashes += line + "\n";
+    } else {
+      all.met.insert(std::filesystem::path(line).filename().string());
+    }
+  }
+  return all;
 }
 
 // Needed from a warp's second lot on, which a sum of squares comes to above 16 Mi elements: more than can be
@@ -54,16 +69,23 @@ bool is_out_of_reach(const std::string& text) {
 TEST(CudaKernelBarriers, AreEnoughAndNeeded) {
   const Ended right = run_kernels("", 1);
   ASSERT_EQ(right.code, 0);
-  const std::set<std::string> met = barriers_met(right.text);
-  int out_of_reach = 0;
+  const auto [hashes, met] = parsed(right.text);
+  int out_of_reach = 0, waits = 0;
   for (const auto& [barrier, text] : barriers_in_sources()) {
     EXPECT_TRUE(met.contains(barrier)) << barrier;
     if (is_out_of_reach(text)) {
       ++out_of_reach;
       continue;
     }
-    EXPECT_EQ(run_kernels(barrier, 2).code, kRaceExit) << barrier;
+    const Ended without = run_kernels(barrier, 2);
+    if (waits_for_copies(text)) {
+      ++waits;
+      EXPECT_NE(parsed(without.text).hashes, hashes) << barrier;
+    } else {
+      EXPECT_EQ(without.code, kRaceExit) << barrier;
+    }
   }
+  EXPECT_GT(waits, 1);
   EXPECT_EQ(barriers_in_sources().size(), met.size()) << right.text;
   EXPECT_EQ(out_of_reach, 1);
 }
