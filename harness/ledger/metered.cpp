@@ -42,6 +42,7 @@ class MeteredLink final : public Link {
     return inner_.receive(peer, tag, bytes);
   }
   bool yields() const override { return inner_.yields(); }
+  bool is_held_up() const override { return inner_.is_held_up(); }
 
  private:
   Link& inner_;

@@ -108,6 +108,8 @@ class FlippingLink final : public Link {
     }
     return std::make_unique<FlippingRequest>(std::move(request), bytes, armed_.wire, armed_, spent_);
   }
+  bool yields() const override { return inner_.yields(); }
+  bool is_held_up() const override { return inner_.is_held_up(); }
 
  private:
   Link& inner_;

@@ -43,6 +43,8 @@ class AwareLink final : public Link {
     return put([this, peer, tag, bytes] { return inner_.receive(peer, tag, bytes); });
   }
 
+  bool is_held_up() const override { return !waiting_.empty() && !waiting_.front()->before->done(); }
+
   // Hands on, in order, what need not wait any more.
   void hand_on() {
     for (; !waiting_.empty() && waiting_.front()->before->done(); waiting_.pop_front()) {

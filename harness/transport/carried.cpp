@@ -1,6 +1,7 @@
 // Collectives as work of a stream: messages, additions and copies are put there when a collective is called,
 // round by round, in the same order on every rank. The host comes in only where it waits for the device: then
 // it sees what has ended, and gives up what does not.
+#include <algorithm>
 #include <exception>
 #include <initializer_list>
 #include <utility>

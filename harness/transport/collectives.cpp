@@ -267,9 +267,10 @@ class Collectives final : public Transport {
     const Flight* stuck = &waited;
     for (auto at = flights_.begin(); at != flights_.end() && stuck->waits_for().empty(); ++at)
       stuck = at->get();
+    const std::string whom = link_.is_held_up() ? "its own GPU" : text_of(stuck->waits_for());
     const Error error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
-                                         seconds_text(timeout_s_) + " for " + text_of(stuck->waits_for()) +
-                                         " in " + text_of(stuck->caption()));
+                                         seconds_text(timeout_s_) + " for " + whom + " in " +
+                                         text_of(stuck->caption()));
     abandon_all(error);
     throw Error(error);
   }

@@ -108,6 +108,8 @@ class StagedLink final : public Link {
     return std::make_unique<ReceiveRequest>(*this, slot, std::move(request), bytes);
   }
 
+  bool is_held_up() const override { return !unsent_.empty() && !unsent_.front()->slot.copy->done(); }
+
   // Sends, in order, what has been copied.
   void post() {
     for (; !unsent_.empty() && unsent_.front()->slot.copy->done(); unsent_.pop_front()) {

@@ -63,6 +63,8 @@ class Link {
   virtual std::unique_ptr<Request> receive(int peer, const Tag& tag, std::span<std::byte> bytes) = 0;
   // Whether a rank that asks in vain for what it waits for has thereby given its core away.
   virtual bool yields() const { return false; }
+  // Whether a message waits for earlier work of this rank's own device.
+  virtual bool is_held_up() const { return false; }
 };
 
 // ---- A library's own collectives --------------------------------------------------------------------------
