@@ -97,8 +97,8 @@ class PooledDevice final : public CudaDevice, public FarMemory {
       : index_(selected(index)),
         fill_(fill),
         work_(std::make_shared<CudaWork>(index, timeout_s)),
-        pool_(index),
         waits_(std::make_shared<Waits>(work_)),
+        pool_(index, *waits_),
         memory_(std::make_shared<Waits>(work_)),
         again_(waits_) {
     staging_ = pinned(kStaging);
@@ -232,8 +232,8 @@ class PooledDevice final : public CudaDevice, public FarMemory {
   int index_;
   Fill fill_;
   std::shared_ptr<CudaWork> work_;
-  CudaPool pool_;
   std::shared_ptr<Waits> waits_;
+  CudaPool pool_;
   PlainStream memory_;  // allocations, fills, and what the host reads and writes: never waits for another
   PlainStream again_;   // behind whoever used memory that was given back
   GivenBack given_back_;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "harness/device/cuda_check.hpp"
+#include "harness/device/cuda_waits.hpp"
 
 namespace zp {
 namespace {
@@ -31,8 +32,14 @@ Bytes number(cudaMemPool_t pool, cudaMemPoolAttr attribute) {
   return {static_cast<int64_t>(bytes)};
 }
 
-// What a buffer of `bytes` takes of the pool; 0 where there is no such memory.
-Bytes taken_by(Bytes bytes, cudaMemPool_t pool, cudaStream_t stream) {
+void begin_peak_of(cudaMemPool_t pool) {
+  uint64_t nothing = 0;  // CUDA sets it to what is in use
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &nothing));
+}
+
+// What a buffer of `bytes` takes of the pool; 0 where there is no such memory. Asked as a device's numbers
+// are, without a call of CUDA's that waits.
+Bytes taken_by(Bytes bytes, cudaMemPool_t pool, cudaStream_t stream, Waits& waits) {
   void* data = nullptr;
   const cudaError_t result = cudaMallocFromPoolAsync(&data, static_cast<size_t>(bytes.n), pool, stream);
   if (result == cudaErrorMemoryAllocation) {
@@ -42,18 +49,27 @@ Bytes taken_by(Bytes bytes, cudaMemPool_t pool, cudaStream_t stream) {
   check(result);
   const Bytes taken = number(pool, cudaMemPoolAttrUsedMemCurrent);
   check(cudaFreeAsync(data, stream));
-  check(cudaStreamSynchronize(stream));
+  waits.wait([stream] { return cudaStreamQuery(stream); });
   return taken;
 }
 
-// Of a pool that is made for this, so that no other's peaks know of it.
-Bytes found_grain(int index) {
+// Whether the pool counts at once what was given back, and begins a peak anew: no number of it can be
+// compared where it does not.
+bool counts_at_once(cudaMemPool_t pool) {
+  begin_peak_of(pool);
+  return number(pool, cudaMemPoolAttrUsedMemCurrent).n == 0 &&
+         number(pool, cudaMemPoolAttrUsedMemHigh).n == 0;
+}
+
+// Of a pool that is made for this, so that no other's peaks know of it. 0: there is none.
+Bytes found_grain(int index, Waits& waits) {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   cudaMemPool_t pool = make_pool(index);
-  Bytes grain = taken_by(kProbes.front(), pool, stream);
+  Bytes grain = taken_by(kProbes.front(), pool, stream, waits);
   for (const Bytes probe : kProbes) {
-    if (grain.n > 0 && taken_by(probe, pool, stream) != whole_grains(probe, grain)) grain = {};
+    if (grain.n > 0 && taken_by(probe, pool, stream, waits) != whole_grains(probe, grain)) grain = {};
+    if (!counts_at_once(pool)) grain = {};
   }
   check(cudaMemPoolDestroy(pool));
   check(cudaStreamDestroy(stream));
@@ -61,17 +77,17 @@ Bytes found_grain(int index) {
 }
 
 // CUDA does not say in which grains a pool counts: it is asked, once a process and GPU.
-Bytes grain_of_pools(int index) {
+Bytes grain_of_pools(int index, Waits& waits) {
   static std::mutex mutex;
   static std::map<int, Bytes> known;
   const std::lock_guard lock(mutex);
   const auto found = known.find(index);
-  return found != known.end() ? found->second : known[index] = found_grain(index);
+  return found != known.end() ? found->second : known[index] = found_grain(index, waits);
 }
 
 }  // namespace
 
-CudaPool::CudaPool(int index) : pool_(make_pool(index)), grain_(grain_of_pools(index)) {
+CudaPool::CudaPool(int index, Waits& waits) : pool_(make_pool(index)), grain_(grain_of_pools(index, waits)) {
   uint64_t everything = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &everything));
 }
@@ -89,9 +105,6 @@ DeviceMemory CudaPool::memory() const {
           .pinned = {}};
 }
 
-void CudaPool::begin_peak() {
-  uint64_t nothing = 0;  // CUDA sets it to what is in use
-  check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &nothing));
-}
+void CudaPool::begin_peak() { begin_peak_of(pool_); }
 
 }  // namespace zp

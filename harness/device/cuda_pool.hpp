@@ -7,10 +7,13 @@
 
 namespace zp {
 
+class Waits;
+
 // Keeps what it once got: its memory is this process's until the end.
 class CudaPool {
  public:
-  explicit CudaPool(int index);
+  // `waits`: how the host waits for this device.
+  CudaPool(int index, Waits& waits);
   CudaPool(const CudaPool&) = delete;
   CudaPool& operator=(const CudaPool&) = delete;
   ~CudaPool() { static_cast<void>(cudaMemPoolDestroy(pool_)); }

@@ -1,5 +1,5 @@
 // Events of one device's streams, and how the host waits for what was put there: by asking, so that it can
-// give up what does not end. Only for cuda_device.cpp.
+// give up what does not end. Only for cuda_device.cpp and cuda_pool.cpp.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -147,6 +147,9 @@ extern "C" {
 [[gnu::visibility("default")]] const zp::Backend* zeroproof_backend() {
   // Loading a kernel at its first call may wait for all that the device does, where no deadline is looked at.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // Ranks that share a GPU have four streams each: with as few queues as there are by default, streams would
+  // wait for each other that have nothing to do with each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static const zp::CudaBackend backend;
   return &backend;
 }
