@@ -95,33 +95,6 @@ TEST(CudaElements, MayStandAnywhereAndInPlace) {
   }
 }
 
-TEST(CudaLayerNorm, WritesOverItsGradientAndLeavesFrozenOnesAlone) {
-  for (const bool frozen : {false, true}) {
-    for (const Write write : {Write::overwrite, Write::accumulate}) {
-      constexpr int64_t rows = 131, width = 37;
-      BothTables tables;
-      const Twin x = tables.put(data(rows * width, 1)), gain = tables.put(data(width, 2));
-      const Twin mean = tables.put(data(rows, 3)), rstd = tables.put(data(rows, 4));
-      const Twin dy = tables.put(data(rows * width, 5)), dx = tables.put(data(rows * width, 6));
-      const Twin dgain = tables.space(Type::f32, width), dbias = tables.space(Type::f32, width);
-      tables.run([&](Side side) {
-        return LayerNormBackward{.x = x.of(side),
-                                 .gain = gain.of(side),
-                                 .mean = mean.of(side),
-                                 .rstd = rstd.of(side),
-                                 .dy = dy.of(side),
-                                 .dx = write == Write::overwrite ? dy.of(side) : dx.of(side),
-                                 .dgain = frozen ? View() : dgain.of(side),
-                                 .dbias = frozen ? View() : dbias.of(side),
-                                 .rows = rows,
-                                 .width = width,
-                                 .write = write};
-      });
-      for (const Twin& result : {dy, dx, dgain, dbias}) EXPECT_TRUE(same_bits<float>(result)) << frozen;
-    }
-  }
-}
-
 // A score that rounds to -0: the contract gives its maximum no sign.
 TEST(CudaAttention, StoresAMaximumOfZeroWithoutSign) {
   BothTables tables(1, 1);
