@@ -59,6 +59,7 @@ Times times_of(const Job& job, const StageRow& row, const std::vector<ReferenceS
     config.corpus = run.corpus;
     config.collectives = run.collectives;
     config.kernels = run.kernels;
+    config.replica_hash = hash_of_replicas(reference.front());
     Trainer trainer(config, *endpoint.link);
     const RunFacts facts = facts_of(run, trainer.layout());
     for (int step = 0; step < job.steps; ++step) {

@@ -259,9 +259,10 @@ Call square_sum(CaseMemory& memory, const CaseSizes& s) {
   return call;
 }
 
-template <Type type>
+template <Type type, HashFunction function>
 Call hash(CaseMemory& memory, const CaseSizes& s) {
   HashRun call;
+  call.function = function;
   call.x = memory.numbers(type, s.parameters);
   call.kind = HashKind::master;
   call.logical = 12345;
@@ -324,8 +325,10 @@ constexpr KernelCase kCases[] = {
     {.name = "sgd bf16", .make = sgd<Type::bf16>},
     {.name = "square sum", .make = square_sum<Type::f32>},
     {.name = "square sum bf16", .make = square_sum<Type::bf16>},
-    {.name = "hash", .make = hash<Type::f32>},
-    {.name = "hash bf16", .make = hash<Type::bf16>},
+    {.name = "hash", .make = hash<Type::f32, HashFunction::state>},
+    {.name = "hash bf16", .make = hash<Type::bf16, HashFunction::state>},
+    {.name = "replica hash", .make = hash<Type::f32, HashFunction::replica>},
+    {.name = "replica hash bf16", .make = hash<Type::bf16, HashFunction::replica>},
     {.name = "initialize", .make = initialize},
     {.name = "synthetic gradient", .make = synthetic_gradient<Type::f32>},
     {.name = "synthetic gradient bf16", .make = synthetic_gradient<Type::bf16>},

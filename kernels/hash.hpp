@@ -1,6 +1,16 @@
 // The state hash of design 3.8: H = sum of mix(index, bits) over logical elements, in two 64-bit lanes. Sums
 // wrap, so slices are hashed where they lie and added in any order. mix uses 32x32→64 multiplies, shifts and
 // xors only.
+//
+// [Note: replica hash] Of what a rank holds whole, which is compared and never written down, there is a
+// second hash, a fraction of the first one's work: a linear sum. Elements lie in blocks of kReplicaBlock by
+// their index; element r of block b adds factor(b)·key(r)·word in both lanes, modulo 2⁶⁴, where word is its
+// bits xored with a constant (a zero counts too), keys are 32 random bits and factors 64, all of them odd.
+// One element that differs always shows in both lanes: key·(difference of words) is not zero and less than
+// 2⁶⁴, and a product by an odd number keeps that. Any other difference goes unseen in a lane for at most one
+// key of 2³² that one of its elements could have had (Carter and Wegman, 1979: linear forms over random
+// keys), and in both lanes for one in 2⁶⁴. Sums of parts are sums of the whole, as they are of the first
+// hash.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +18,7 @@
 #include <string_view>
 
 #include "harness/base/host_device.hpp"
+#include "harness/base/random.hpp"
 
 namespace zp {
 
@@ -24,6 +35,8 @@ constexpr std::string_view name_of(HashKind kind) {
   }
   return "?";
 }
+
+enum class HashFunction : uint8_t { state, replica };
 
 struct HashSum {
   uint64_t low = 0, high = 0;
@@ -61,6 +74,35 @@ ZP_HOST_DEVICE constexpr HashSum hash_element(uint64_t index, uint32_t bits) {
   const uint64_t r = uint64_t{c ^ (c >> 16)} * 0x94d049bbU + (uint64_t{d} << 32);
   const uint64_t s = uint64_t{d ^ (d >> 14)} * 0xbf58476dU + (uint64_t{c} << 32);
   return {.low = r ^ (s >> 29), .high = s ^ (r >> 31), .finite = true};
+}
+
+inline constexpr int64_t kReplicaBlock = 1024;
+
+struct ReplicaKeys {
+  uint32_t low, high;
+};
+ZP_HOST_DEVICE constexpr ReplicaKeys replica_keys(uint32_t in_block) {
+  const uint64_t random = mix64(in_block + 0xa0761d6478bd642fULL);
+  return {.low = static_cast<uint32_t>(random) | 1U, .high = static_cast<uint32_t>(random >> 32) | 1U};
+}
+
+struct ReplicaFactors {
+  uint64_t low, high;
+};
+ZP_HOST_DEVICE constexpr ReplicaFactors replica_factors(uint64_t block) {
+  return {.low = mix64(2 * block + 0xe7037ed1a0b428dbULL) | 1U,
+          .high = mix64(2 * block + 0x8ebc6af09c88c6e4ULL) | 1U};
+}
+
+ZP_HOST_DEVICE constexpr uint32_t replica_word(uint32_t bits) { return bits ^ 0x589965ccU; }
+
+// Contribution of one element to the replica hash.
+ZP_HOST_DEVICE constexpr HashSum replica_hash_element(uint64_t index, uint32_t bits) {
+  constexpr auto kBlock = static_cast<uint64_t>(kReplicaBlock);
+  const ReplicaKeys keys = replica_keys(static_cast<uint32_t>(index % kBlock));
+  const ReplicaFactors factors = replica_factors(index / kBlock);
+  const uint64_t word = replica_word(bits);
+  return {.low = factors.low * (keys.low * word), .high = factors.high * (keys.high * word), .finite = true};
 }
 
 }  // namespace zp

@@ -30,7 +30,9 @@ struct Name {
   std::string_view operator()(const AdamW&) const { return "adamw"; }
   std::string_view operator()(const Sgd&) const { return "sgd"; }
   std::string_view operator()(const SquareSum&) const { return "square sum"; }
-  std::string_view operator()(const HashRun&) const { return "hash"; }
+  std::string_view operator()(const HashRun& call) const {
+    return call.function == HashFunction::replica ? "replica hash" : "hash";
+  }
   std::string_view operator()(const Initialize&) const { return "initialize"; }
   std::string_view operator()(const SyntheticGradient&) const { return "synthetic gradient"; }
 };

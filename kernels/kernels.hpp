@@ -188,10 +188,11 @@ struct SquareSum {
   ExactSum* sum = nullptr;
 };
 
-// *sum += mix(kind·2⁴⁸ + logical + i, bits(x[i])) for every element (kernels/hash.hpp). Never metered.
-// Elements: length.
+// *sum += mix(kind·2⁴⁸ + logical + i, bits(x[i])) for every element, by one of two functions
+// (kernels/hash.hpp). Never metered. Elements: length.
 struct HashRun {
   View x;
+  HashFunction function = HashFunction::state;
   HashKind kind = HashKind::param;
   int64_t logical = 0;  // number of the first element over the whole model
   HashSum* sum = nullptr;
@@ -224,7 +225,8 @@ using Call = std::variant<Gemm, AddBias, BiasBackward, LayerNormForward, LayerNo
 // Names as the ledger and theory write them: "gemm", "add bias", "bias backward", "layer norm", "layer norm
 // backward", "attention", "attention backward", "gelu", "gelu backward", "add", "embedding", "embedding
 // backward", "cross entropy", "cross entropy backward", "cast", "fold", "divide", "integer fold", "from
-// fixed", "to fixed", "adamw", "sgd", "square sum", "hash", "initialize", "synthetic gradient".
+// fixed", "to fixed", "adamw", "sgd", "square sum", "hash", "replica hash", "initialize", "synthetic
+// gradient".
 std::string_view name_of(const Call& call);
 // The elements a call handles, as its contract says.
 Elements elements_of(const Call& call);

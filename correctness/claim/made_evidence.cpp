@@ -34,11 +34,13 @@ Places turned(int world) {
 }
 
 // The state before the step has another salt than the one after it.
-HashSum hash_of(HashKind kind, int64_t begin, int64_t end, uint64_t salt) {
+HashSum hash_of(HashKind kind, int64_t begin, int64_t end, uint64_t salt,
+                HashFunction function = HashFunction::state) {
   HashSum sum;
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t index = (static_cast<uint64_t>(kind) << 48) + static_cast<uint64_t>(i);
-    sum += hash_element(index, static_cast<uint32_t>(random_bits(salt, index)));
+    const auto bits = static_cast<uint32_t>(random_bits(salt, index));
+    sum += function == HashFunction::state ? hash_element(index, bits) : replica_hash_element(index, bits);
   }
   return sum;
 }
@@ -51,31 +53,40 @@ bool is_kept(HashKind kind, const Training& training) {
   return kind != HashKind::v || training.optimizer == Method::adamw;
 }
 
-void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range range, HashKind kind) {
+void append_runs(std::vector<TensorHash>& hashes, const UnitLayout& unit, Range range, HashKind kind,
+                 HashFunction function = HashFunction::state) {
   for (const TensorRun& run : runs(unit, range)) {
     const int64_t begin = (unit.logical_begin + run.in_unit.begin).n;
-    const HashSum hash = hash_of(kind, begin, begin + run.in_unit.length().n, kAfter);
+    const HashSum hash = hash_of(kind, begin, begin + run.in_unit.length().n, kAfter, function);
     hashes.push_back({.tensor = run.tensor->index, .kind = kind, .hash = hash});
   }
 }
 
-ReferenceStep made_reference(const Layout& layout, const Training& training) {
-  ReferenceStep reference;
-  const auto after = [&](HashKind kind, int64_t begin, int64_t end) {
-    return is_kept(kind, training) ? hash_of(kind, begin, end, kAfter) : HashSum{};
-  };
+// Of ReferenceStep or ReplicaHashes.
+template <class Hashes>
+void add_tensors(Hashes& to, HashFunction function, const Layout& layout, const Training& training) {
   for (const UnitLayout& unit : layout.units()) {
     for (const TensorLayout& tensor : unit.tensors) {
       const int64_t begin = tensor.logical_begin.n;
       const int64_t end = begin + tensor.in_unit.length().n;
-      reference.params_before.push_back(hash_of(HashKind::param, begin, end, kBefore));
-      reference.grads.push_back(hash_of(HashKind::grad, begin, end, kAfter));
-      reference.params.push_back(hash_of(HashKind::param, begin, end, kAfter));
-      reference.master.push_back(after(HashKind::master, begin, end));
-      reference.m.push_back(hash_of(HashKind::m, begin, end, kAfter));
-      reference.v.push_back(after(HashKind::v, begin, end));
+      const auto after = [&](HashKind kind) {
+        return is_kept(kind, training) ? hash_of(kind, begin, end, kAfter, function) : HashSum{};
+      };
+      to.params_before.push_back(hash_of(HashKind::param, begin, end, kBefore, function));
+      to.grads.push_back(hash_of(HashKind::grad, begin, end, kAfter, function));
+      to.params.push_back(after(HashKind::param));
+      to.master.push_back(after(HashKind::master));
+      to.m.push_back(after(HashKind::m));
+      to.v.push_back(after(HashKind::v));
     }
   }
+}
+
+ReferenceStep made_reference(const Layout& layout, const Training& training, HashFunction of_replicas) {
+  ReferenceStep reference;
+  add_tensors(reference, HashFunction::state, layout, training);
+  if (of_replicas == HashFunction::replica)
+    add_tensors(reference.replicas.emplace(), HashFunction::replica, layout, training);
   for (int number = 0; number < training.batching.micro_batches; ++number) {
     reference.micro_batch_grads.push_back(hash_of(HashKind::grad, number, number + 1, 3));
   }
@@ -90,8 +101,8 @@ ReferenceStep made_reference(const Layout& layout, const Training& training) {
 }  // namespace
 
 MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
-                 const Recipe& recipe, Method optimizer)
-    : layout(made_units(), turned(world)) {
+                 const Recipe& recipe, Method optimizer, HashFunction of_replicas)
+    : layout(made_units(), turned(world)), of_replicas_(of_replicas) {
   facts.stage = stage;
   facts.layout = &layout;
   facts.training.recipe = recipe;
@@ -100,7 +111,7 @@ MadeRun::MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorit
   facts.algorithm = algorithm;
   facts.constant = {{Category::activations, {1000}}, {Category::workspace, {300}}, {Category::data, {20}}};
   facts.work_per_micro_batch = {{"gemm", {12, {34567}}}, {"add", {2, {89}}}};
-  reference = made_reference(layout, facts.training);
+  reference = made_reference(layout, facts.training, of_replicas_);
   for (int rank = 0; rank < world; ++rank) ranks.push_back(evidence_of(rank));
 }
 
@@ -163,11 +174,12 @@ void MadeRun::add_bits(StepEvidence& step, int place) const {
     for (const Use& use : uses(layout)) {
       const UnitLayout& unit = layout.unit(use.unit);
       const int64_t begin = unit.logical_begin.n;
-      step.used.push_back({.micro_step = visit.element,
-                           .unit = use.unit,
-                           .read = use.unit,
-                           .backward = use.pass == Pass::backward,
-                           .hash = hash_of(HashKind::param, begin, begin + unit.length.n, kBefore)});
+      step.used.push_back(
+          {.micro_step = visit.element,
+           .unit = use.unit,
+           .read = use.unit,
+           .backward = use.pass == Pass::backward,
+           .hash = hash_of(HashKind::param, begin, begin + unit.length.n, kBefore, of_replicas_)});
     }
     const int number = micro_batch_of(facts.stage.reduction, batching, place, visit.element);
     step.micro_batch_grads[static_cast<size_t>(visit.element)] =
@@ -176,12 +188,12 @@ void MadeRun::add_bits(StepEvidence& step, int place) const {
   for (const UnitLayout& unit : layout.units()) {
     const Range whole{{0}, unit.padded};
     append_runs(step.grads, unit, unit.slice_of(place), HashKind::grad);
-    if (facts.stage.all_reduces) append_runs(step.replica, unit, whole, HashKind::grad);
+    if (facts.stage.all_reduces) append_runs(step.replica, unit, whole, HashKind::grad, of_replicas_);
     for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
       if (!is_kept(kind, facts.training)) continue;
       append_runs(step.state, unit, unit.slice_of(place), kind);
       const theory::Held held = kind == HashKind::param ? facts.stage.params : facts.stage.optimizer;
-      if (held == theory::Held::whole) append_runs(step.replica, unit, whole, kind);
+      if (held == theory::Held::whole) append_runs(step.replica, unit, whole, kind, of_replicas_);
     }
   }
   step.loss_bits = reference.loss_bits;

@@ -12,7 +12,8 @@ namespace zp {
 class MadeRun {
  public:
   MadeRun(const theory::Stage& stage, int world, int micro_steps, Algorithm algorithm,
-          const Recipe& recipe = kRecipes.front(), Method optimizer = Method::adamw);
+          const Recipe& recipe = kRecipes.front(), Method optimizer = Method::adamw,
+          HashFunction of_replicas = HashFunction::replica);
   MadeRun(const MadeRun&) = delete;  // facts point at the layout
   MadeRun& operator=(const MadeRun&) = delete;
 
@@ -24,6 +25,7 @@ class MadeRun {
   int place_of(int rank) const { return layout.places().place_of(rank); }
 
  private:
+  HashFunction of_replicas_;
   StepEvidence evidence_of(int rank) const;
   void add_bits(StepEvidence& step, int place) const;
 };

@@ -1,27 +1,33 @@
-// The state hash: a run is the sum of its elements for every host and slicing; every flipped bit and every
-// swap shows; values that are not finite are reported.
+// Both hashes: a run is the sum of its elements for every host and slicing; every flipped bit and every swap
+// shows; values that are not finite are reported.
 #include "kernels/hash.hpp"
 
 #include <limits>
+#include <set>
 
 #include "correctness/kernels/either_type.hpp"
 
 namespace zp::kernels {
 namespace {
 
-HashSum plain_hash(Type type, const Floats& x, HashKind kind, int64_t logical) {
+HashSum element(HashFunction function, uint64_t index, uint32_t bits) {
+  return function == HashFunction::state ? hash_element(index, bits) : replica_hash_element(index, bits);
+}
+
+HashSum plain_hash(HashFunction function, Type type, const Floats& x, HashKind kind, int64_t logical) {
   HashSum sum;
   for (size_t i = 0; i < x.size(); ++i) {
     const uint32_t bits = type == Type::bf16 ? round_to_bf16(x[i]).bits : std::bit_cast<uint32_t>(x[i]);
-    sum += hash_element((static_cast<uint64_t>(kind) << 48) + static_cast<uint64_t>(logical) + i, bits);
+    sum += element(function, (static_cast<uint64_t>(kind) << 48) + static_cast<uint64_t>(logical) + i, bits);
   }
   return sum;
 }
 
-HashSum hash_of(Bench& bench, const View& x, HashKind kind, int64_t logical) {
+HashSum hash_of(HashFunction function, Bench& bench, const View& x, HashKind kind, int64_t logical) {
   HashSum sum;
   HashRun call;
   call.x = x;
+  call.function = function;
   call.kind = kind;
   call.logical = logical;
   call.sum = &sum;
@@ -29,18 +35,25 @@ HashSum hash_of(Bench& bench, const View& x, HashKind kind, int64_t logical) {
   return sum;
 }
 
-TEST(Hash, OfARunIsTheSumOfItsElementsForEveryHost) {
+class EitherHash : public testing::TestWithParam<HashFunction> {};
+INSTANTIATE_TEST_SUITE_P(, EitherHash, testing::Values(HashFunction::state, HashFunction::replica),
+                         [](const auto& info) {
+                           return info.param == HashFunction::state ? "state" : "replica";
+                         });
+
+TEST_P(EitherHash, OfARunIsTheSumOfItsElementsForEveryHost) {
+  const HashFunction function = GetParam();
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const int64_t n : {0, 1, 7, 8, 9, 31, 33, 65, 1009, 2 * 16384 + 13}) {
       const Floats x = kept_as(type, data(n, 3));
       for (const HashKind kind : {HashKind::param, HashKind::grad}) {
         // The last two cross a change of the index's upper word, once within a group of eight.
         for (const int64_t logical :
-             {int64_t{0}, int64_t{5}, (int64_t{1} << 32) - 800, (int64_t{3} << 32) - 16}) {
-          const HashSum want = plain_hash(type, x, kind, logical);
+             {int64_t{0}, int64_t{5}, int64_t{1007}, (int64_t{1} << 32) - 800, (int64_t{3} << 32) - 16}) {
+          const HashSum want = plain_hash(function, type, x, kind, logical);
           for (const Host& host : hosts()) {
             Bench bench(host);
-            EXPECT_EQ(hash_of(bench, put_as(type, x, bench), kind, logical), want)
+            EXPECT_EQ(hash_of(function, bench, put_as(type, x, bench), kind, logical), want)
                 << text_of(host) << " length " << n << " logical " << logical;
           }
         }
@@ -49,36 +62,38 @@ TEST(Hash, OfARunIsTheSumOfItsElementsForEveryHost) {
   }
 }
 
-TEST(Hash, IsTheSameInAnyPartition) {
+TEST_P(EitherHash, IsTheSameInAnyPartition) {
+  const HashFunction function = GetParam();
   const Floats x = data(1009, 5);
   for (const Host& host : hosts()) {
     Bench bench(host);
     const View whole = bench.put(x);
-    const HashSum want = hash_of(bench, whole, HashKind::m, 40);
+    const HashSum want = hash_of(function, bench, whole, HashKind::m, 40);
     for (const int64_t slice : {1, 3, 64, 100, 1008}) {
       HashSum total;
       for (int64_t begin = (x.size() - 1) / static_cast<size_t>(slice) * static_cast<size_t>(slice);
            begin >= 0; begin -= slice) {
         const int64_t end = std::min<int64_t>(begin + slice, whole.length().n);
-        total += hash_of(bench, whole.part({{begin}, {end}}), HashKind::m, 40 + begin);
+        total += hash_of(function, bench, whole.part({{begin}, {end}}), HashKind::m, 40 + begin);
       }
       EXPECT_EQ(total, want) << text_of(host) << " slice " << slice;
     }
   }
 }
 
-TEST(Hash, ShowsEveryFlippedBitInBothLanes) {
+TEST_P(EitherHash, ShowsEveryFlippedBitInBothLanes) {
+  const HashFunction function = GetParam();
   for (uint64_t i = 0; i < 2000; ++i) {
     const uint64_t index = random_bits(1, i) & 0x4ffffffffffffU;
     const auto bits = static_cast<uint32_t>(random_bits(2, i));
-    const HashSum one = hash_element(index, bits);
+    const HashSum one = element(function, index, bits);
     for (int bit = 0; bit < 32; ++bit) {
-      const HashSum flipped = hash_element(index, bits ^ (1U << bit));
+      const HashSum flipped = element(function, index, bits ^ (1U << bit));
       EXPECT_NE(one.low, flipped.low) << index << " " << bits << " bit " << bit;
       EXPECT_NE(one.high, flipped.high) << index << " " << bits << " bit " << bit;
     }
     for (int bit = 0; bit < 51; ++bit) {  // and of the index: a value in another element or of another kind
-      EXPECT_NE(one, hash_element(index ^ (uint64_t{1} << bit), bits))
+      EXPECT_NE(one, element(function, index ^ (uint64_t{1} << bit), bits))
           << index << " " << bits << " bit " << bit;
     }
   }
@@ -100,16 +115,17 @@ TEST(Hash, ChangesAboutHalfOfItsBitsWithEachBitOfTheValue) {
   }
 }
 
-TEST(Hash, ShowsEverySwapOfTwoElements) {
+TEST_P(EitherHash, ShowsEverySwapOfTwoElements) {
+  const HashFunction function = GetParam();
   const Floats x = data(300, 7);
   const auto bits = [&](size_t i) { return std::bit_cast<uint32_t>(x[i]); };
   int swaps = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (bits(i) == bits(j)) continue;
-      HashSum right = hash_element(i, bits(i)), swapped = hash_element(i, bits(j));
-      right += hash_element(j, bits(j));
-      swapped += hash_element(j, bits(i));
+      HashSum right = element(function, i, bits(i)), swapped = element(function, i, bits(j));
+      right += element(function, j, bits(j));
+      swapped += element(function, j, bits(i));
       EXPECT_NE(right.low, swapped.low) << i << " " << j;
       EXPECT_NE(right.high, swapped.high) << i << " " << j;
       ++swaps;
@@ -118,18 +134,20 @@ TEST(Hash, ShowsEverySwapOfTwoElements) {
   EXPECT_GT(swaps, 40000);
 }
 
-TEST(Hash, TellsTheKindsApart) {
+TEST_P(EitherHash, TellsTheKindsApart) {
+  const HashFunction function = GetParam();
   Bench bench({Isa::portable, 1});
   const View x = bench.put(data(100, 9));
   std::vector<HashSum> seen;
   for (const HashKind kind : {HashKind::param, HashKind::master, HashKind::m, HashKind::v, HashKind::grad}) {
-    const HashSum hash = hash_of(bench, x, kind, 0);
+    const HashSum hash = hash_of(function, bench, x, kind, 0);
     for (const HashSum& other : seen) EXPECT_NE(hash, other);
     seen.push_back(hash);
   }
 }
 
-TEST(Hash, ReportsWhatIsNotFiniteWhereverItStands) {
+TEST_P(EitherHash, ReportsWhatIsNotFiniteWhereverItStands) {
+  const HashFunction function = GetParam();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const Host& host : hosts()) {
@@ -138,16 +156,55 @@ TEST(Hash, ReportsWhatIsNotFiniteWhereverItStands) {
           Floats x = data(21, 11);
           x[at] = bad;
           Bench bench(host);
-          EXPECT_FALSE(hash_of(bench, put_as(type, x, bench), HashKind::param, 0).finite)
+          EXPECT_FALSE(hash_of(function, bench, put_as(type, x, bench), HashKind::param, 0).finite)
               << text_of(host) << at;
         }
       }
       Bench bench(host);
       for (const float largest : {0x1.fep127F, -0x1.fep127F}) {
-        EXPECT_TRUE(hash_of(bench, put_as(type, Floats(21, largest), bench), HashKind::param, 0).finite)
+        EXPECT_TRUE(
+            hash_of(function, bench, put_as(type, Floats(21, largest), bench), HashKind::param, 0).finite)
             << text_of(host);
       }
     }
+  }
+}
+
+// What its promise rests on: a key is never zero, a factor is odd, and each is another's by chance only.
+TEST(ReplicaHash, HasKeysAndFactorsAsItsPromiseWantsThem) {
+  std::set<uint32_t> keys;
+  for (uint32_t r = 0; r < kReplicaBlock; ++r) {
+    const ReplicaKeys both = replica_keys(r);
+    EXPECT_EQ(both.low & both.high & 1U, 1U);
+    keys.insert({both.low, both.high});
+  }
+  EXPECT_EQ(keys.size(), 2U * kReplicaBlock);
+  std::set<uint64_t> factors;
+  for (uint64_t b = 0; b < 10'000; ++b) {
+    const ReplicaFactors both = replica_factors(b);
+    EXPECT_EQ(both.low & both.high & 1U, 1U);
+    factors.insert({both.low, both.high});
+  }
+  EXPECT_EQ(factors.size(), 20'000U);
+}
+
+// Elements that are zero count, and so does an error that is the same in many of them or that cancels in
+// their sum.
+TEST(ReplicaHash, ShowsWhatIsMissingAndErrorsThatAreAlike) {
+  const auto sum = [](const std::vector<uint32_t>& bits) {
+    HashSum all;
+    for (size_t i = 0; i < bits.size(); ++i) all += replica_hash_element(700 + i, bits[i]);
+    return all;
+  };
+  const std::vector<uint32_t> right(1000);
+  std::vector<std::vector<uint32_t>> wrong(4, right);
+  wrong[0].pop_back();
+  for (uint32_t& bits : wrong[1]) bits ^= 1U;
+  for (size_t i = 0; i < right.size(); ++i) wrong[2][i] += i % 2 == 0 ? 1U : ~0U;
+  wrong[3][0] = 1, wrong[3][1] = ~1U, wrong[3][2] = 1;
+  for (const std::vector<uint32_t>& bits : wrong) {
+    EXPECT_NE(sum(bits).low, sum(right).low);
+    EXPECT_NE(sum(bits).high, sum(right).high);
   }
 }
 

@@ -9,21 +9,11 @@
 #include <tuple>
 
 #include "harness/claim/findings.hpp"
+#include "harness/claim/reference_hashes.hpp"
 #include "harness/layout/uses.hpp"
 
 namespace zp {
 namespace {
-
-const std::vector<HashSum>& reference_of(const ReferenceStep& reference, HashKind kind) {
-  switch (kind) {
-    case HashKind::param: return reference.params;
-    case HashKind::master: return reference.master;
-    case HashKind::m: return reference.m;
-    case HashKind::v: return reference.v;
-    case HashKind::grad: return reference.grads;
-  }
-  fail(Exit::internal, "a hash of no known kind");
-}
 
 // A hash has no distance: it differs or not.
 std::string unequal(const HashSum& got, const HashSum& expected) {
@@ -170,11 +160,11 @@ class BitsJudge {
 
 void BitsJudge::judge_uses() {
   findings_.begin_kind();
+  const std::vector<HashSum>& before = used_by_reference(reference_);
   std::vector<HashSum> units;
   for (const UnitLayout& unit : layout_.units()) {
     HashSum sum;
-    for (const TensorLayout& tensor : unit.tensors)
-      sum += reference_.params_before[static_cast<size_t>(tensor.index)];
+    for (const TensorLayout& tensor : unit.tensors) sum += before[static_cast<size_t>(tensor.index)];
     units.push_back(sum);
   }
   for (size_t rank = 0; rank < ranks_.size(); ++rank) judge_uses_of(static_cast<int>(rank), units);
@@ -293,7 +283,7 @@ void BitsJudge::judge_replicas(HashKind kind) {
     if (all.has_unknown) add(fmt::format("replica of {} of a tensor that does not exist", name_of(kind)));
     for (const Tensor& t : tensors_) {
       const auto at = static_cast<size_t>(t.tensor->index);
-      const HashSum& expected = reference_of(reference_, kind)[at];
+      const HashSum& expected = replica_reference_of(reference_, kind)[at];
       if (all.parts[at] == 0) {
         if (replicated(kind) && (!t.unit->frozen || kind == HashKind::param))
           add(fmt::format("replica of {} of {}: none", name_of(kind), t.tensor->spec.name));
@@ -348,9 +338,9 @@ void BitsJudge::judge_finite() {
 }
 
 Suspect BitsJudge::first_suspect() const {
-  const auto first_unequal = [&](HashKind kind, const ByTensor& all) -> int {
+  const auto first_unequal = [](const std::vector<HashSum>& expected, const ByTensor& all) -> int {
     for (size_t at = 0; at < all.sum.size(); ++at) {
-      if (all.parts[at] > 0 && all.sum[at] != reference_of(reference_, kind)[at]) return static_cast<int>(at);
+      if (all.parts[at] > 0 && all.sum[at] != expected[at]) return static_cast<int>(at);
     }
     return -1;
   };
@@ -358,27 +348,18 @@ Suspect BitsJudge::first_suspect() const {
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
     if (!kept(kind)) continue;
     const auto hashes = kind == HashKind::grad ? &StepEvidence::grads : &StepEvidence::state;
-    const int tensor = first_unequal(kind, over_ranks(kind, hashes));
+    const int tensor = first_unequal(reference_of(reference_, kind), over_ranks(kind, hashes));
     if (tensor >= 0) return {.found = true, .kind = kind, .tensor = tensor, .replica_of = -1};
   }
   for (const HashKind kind : {HashKind::grad, HashKind::param, HashKind::master, HashKind::m, HashKind::v}) {
     for (size_t rank = 0; kept(kind) && rank < ranks_.size(); ++rank) {
-      const int tensor = first_unequal(kind, replica_of(ranks_[rank], kind));
+      const int tensor =
+          first_unequal(replica_reference_of(reference_, kind), replica_of(ranks_[rank], kind));
       if (tensor < 0) continue;
       return {.found = true, .kind = kind, .tensor = tensor, .replica_of = static_cast<int>(rank)};
     }
   }
   return {};
-}
-
-void check_reference(const RunFacts& facts, const ReferenceStep& reference) {
-  const auto tensors = static_cast<size_t>(facts.layout->tensor_count());
-  for (const auto* list : {&reference.params_before, &reference.grads, &reference.params, &reference.master,
-                           &reference.m, &reference.v}) {
-    require(list->size() == tensors, "a reference has a hash of every tensor");
-  }
-  require(static_cast<int>(reference.micro_batch_grads.size()) == facts.training.batching.micro_batches,
-          "a reference has a hash of every micro-batch");
 }
 
 }  // namespace

@@ -271,6 +271,7 @@ StageResult run_stage(const StageRun& run, Endpoint& endpoint) {
     config.fill = run.fill;
     config.faults = run.faults;
     config.observer = run.observer;
+    config.replica_hash = hash_of_replicas(run.reference->front());
     trainer = std::make_unique<Trainer>(config, *endpoint.link, endpoint.native.get());
     return Steps(run, endpoint, *trainer).run();
   } catch (const Error& error) {

@@ -27,23 +27,11 @@
 #include "harness/trainer/reference_gpt.hpp"
 #include "harness/trainer/reference_parts.hpp"
 #include "harness/trainer/reference_sums.hpp"
+#include "harness/trainer/reference_units.hpp"
 #include "kernels/norm.hpp"
 
 namespace zp {
 namespace {
-
-struct Tensor {
-  TensorSpec spec;
-  int64_t length = 0;
-  int64_t logical = 0;  // number of its first element over the whole model
-  bool frozen = false;
-};
-
-struct Unit {
-  std::vector<Tensor> tensors;
-  int64_t length = 0;
-  bool frozen = false;
-};
 
 class Alone final : public Reference {
  public:
@@ -52,7 +40,7 @@ class Alone final : public Reference {
     require(config.arithmetic.grads == config.recipe.grads,
             "the arithmetic is that of the recipe's gradients");
     sums_ = sums_by_owner(config.arithmetic);
-    number_tensors();
+    units_ = numbered_units(config.model);
     if (config.model.architecture == Architecture::gpt) {
       require(config.corpus != nullptr, "a GPT learns from a corpus");
       gpt_ = make_reference_gpt(config.model, config.shape, config.recipe.grads, device, kernels);
@@ -63,9 +51,12 @@ class Alone final : public Reference {
 
   ReferenceStep step(const std::function<void()>& progress) override {
     ReferenceStep result;
+    ReplicaHashes& replicas = result.replicas.emplace();
     result.params_before = hashes(HashKind::param, params_);
+    replicas.params_before = replica_hashes(HashKind::param, params_);
     average_gradients(progress, result);
     result.grads = hashes(HashKind::grad, average_);
+    replicas.grads = replica_hashes(HashKind::grad, average_);
     const double norm = gradient_norm();
     result.norm_bits = std::bit_cast<uint64_t>(norm);
     update(clip_factor(norm, config_.clip));
@@ -74,6 +65,10 @@ class Alone final : public Reference {
     result.master = has_master() ? hashes(HashKind::master, master_) : nothing;
     result.m = hashes(HashKind::m, m_);
     result.v = has_v() ? hashes(HashKind::v, v_) : nothing;
+    replicas.params = replica_hashes(HashKind::param, params_);
+    replicas.master = has_master() ? replica_hashes(HashKind::master, master_) : nothing;
+    replicas.m = replica_hashes(HashKind::m, m_);
+    replicas.v = has_v() ? replica_hashes(HashKind::v, v_) : nothing;
     for (const auto* kind : {&result.params, &result.master, &result.m, &result.v}) {
       for (const HashSum& hash : *kind) result.state += hash;
     }
@@ -82,7 +77,7 @@ class Alone final : public Reference {
   }
 
   std::vector<uint32_t> bits(HashKind kind, int tensor) const override {
-    const Tensor& described = tensor_at(tensor);
+    const NumberedTensor& described = tensor_at(tensor);
     std::vector<uint32_t> out(static_cast<size_t>(described.length));
     if (described.frozen && kind != HashKind::param) return out;
     // Little-endian: the bits of a bf16 are the lower half of its word.
@@ -95,39 +90,23 @@ class Alone final : public Reference {
  private:
   template <class F>
   void for_each_tensor(F f) const {
-    for (const Unit& unit : units_) {
-      for (const Tensor& tensor : unit.tensors) f(tensor);
+    for (const NumberedUnit& unit : units_) {
+      for (const NumberedTensor& tensor : unit.tensors) f(tensor);
     }
   }
 
   template <class F>
   void for_each_trained(F f) const {
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_tensor([&](const NumberedTensor& tensor) {
       if (!tensor.frozen) f(tensor);
     });
   }
 
-  bool any_frozen() const { return std::ranges::any_of(units_, &Unit::frozen); }
+  bool any_frozen() const { return std::ranges::any_of(units_, &NumberedUnit::frozen); }
 
-  void number_tensors() {
-    int64_t logical = 0;
-    for (const UnitSpec& spec : model_units(config_.model)) {
-      Unit unit;
-      unit.frozen = spec.frozen;
-      for (const TensorSpec& tensor : spec.tensors) {
-        int64_t length = 1;
-        for (const int64_t extent : tensor.shape) length *= extent;
-        unit.tensors.push_back({.spec = tensor, .length = length, .logical = logical, .frozen = spec.frozen});
-        unit.length += length;
-        logical += length;
-      }
-      units_.push_back(std::move(unit));
-    }
-  }
-
-  const Tensor& tensor_at(int index) const {
-    const Tensor* found = nullptr;
-    for_each_tensor([&](const Tensor& tensor) {
+  const NumberedTensor& tensor_at(int index) const {
+    const NumberedTensor* found = nullptr;
+    for_each_tensor([&](const NumberedTensor& tensor) {
       if (index-- == 0) found = &tensor;
     });
     require(found != nullptr, "the model has this tensor");
@@ -149,7 +128,7 @@ class Alone final : public Reference {
 
   Tensors acquire(Category category, Type type) {
     Tensors tensors;
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_tensor([&](const NumberedTensor& tensor) {
       tensors.emplace(tensor.spec.name, device_.acquire(category, type, {tensor.length}));
     });
     return tensors;
@@ -157,7 +136,7 @@ class Alone final : public Reference {
 
   Tensors acquire_trained(Category category, Type type) {
     Tensors tensors;
-    for_each_trained([&](const Tensor& tensor) {
+    for_each_trained([&](const NumberedTensor& tensor) {
       tensors.emplace(tensor.spec.name, device_.acquire(category, type, {tensor.length}));
     });
     return tensors;
@@ -168,7 +147,7 @@ class Alone final : public Reference {
     if (has_master()) master_ = acquire_trained(Category::optimizer, Type::f32);
     m_ = acquire_trained(Category::optimizer, Type::f32);
     if (has_v()) v_ = acquire_trained(Category::optimizer, Type::f32);
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_tensor([&](const NumberedTensor& tensor) {
       const std::string& name = tensor.spec.name;
       const bool passing = has_master() && tensor.frozen;
       const Buffer image =
@@ -195,14 +174,21 @@ class Alone final : public Reference {
     fail(Exit::bits, "reference, step " + std::to_string(step_) + ": " + what);
   }
 
+  std::vector<HashSum> replica_hashes(HashKind kind, const Tensors& tensors) const {
+    return hashes(kind, tensors, "", HashFunction::replica);
+  }
   // Per tensor. `whose` names the state in the message of a failure.
-  std::vector<HashSum> hashes(HashKind kind, const Tensors& tensors, const std::string& whose = "") const {
+  std::vector<HashSum> hashes(HashKind kind, const Tensors& tensors, const std::string& whose = "",
+                              HashFunction function = HashFunction::state) const {
     std::vector<HashSum> result;
-    for_each_tensor([&](const Tensor& tensor) {
+    for_each_tensor([&](const NumberedTensor& tensor) {
       HashSum hash;
       if (!tensors.contains(tensor.spec.name)) return result.push_back(hash);
-      kernels_.run(kernels::HashRun{
-          .x = tensors.at(tensor.spec.name).all(), .kind = kind, .logical = tensor.logical, .sum = &hash});
+      kernels_.run(kernels::HashRun{.x = tensors.at(tensor.spec.name).all(),
+                                    .function = function,
+                                    .kind = kind,
+                                    .logical = tensor.logical,
+                                    .sum = &hash});
       if (!hash.finite)
         fail_at_step(whose + std::string(name_of_kind(kind)) + " of " + tensor.spec.name + " is not finite");
       result.push_back(hash);
@@ -287,10 +273,10 @@ class Alone final : public Reference {
       gradients.push_back(micro_batch_gradient(number, progress, result));
     Tensors total = acquire_trained(Category::fold, Type::f32);
     const PartSums parts(gradients, config_.recipe.grads, device_, kernels_);
-    for (const Unit& unit : units_) {
+    for (const NumberedUnit& unit : units_) {
       if (unit.frozen) continue;
       std::vector<PartSums::Whole> tensors;
-      for (const Tensor& tensor : unit.tensors) tensors.push_back({tensor.spec.name, tensor.length});
+      for (const NumberedTensor& tensor : unit.tensors) tensors.push_back({tensor.spec.name, tensor.length});
       parts.sum_unit(tensors, sums_, total);
     }
     return total;
@@ -320,7 +306,7 @@ class Alone final : public Reference {
 
   float synthetic_gradient(int number, const Tensors& grads) {
     const uint64_t key = synthetic_key(config_.seed, step_, number);
-    for_each_trained([&](const Tensor& tensor) {
+    for_each_trained([&](const NumberedTensor& tensor) {
       kernels_.run(kernels::SyntheticGradient{
           .grads = grads.at(tensor.spec.name).all(), .key = key, .first = tensor.logical});
     });
@@ -329,11 +315,11 @@ class Alone final : public Reference {
 
   double gradient_norm() {
     ExactSum squares;
-    for (const Unit& unit : units_) {
+    for (const NumberedUnit& unit : units_) {
       if (unit.frozen) continue;
       const Buffer image = device_.acquire(Category::workspace, config_.recipe.grads, {unit.length});
       int64_t at = 0;
-      for (const Tensor& tensor : unit.tensors) {
+      for (const NumberedTensor& tensor : unit.tensors) {
         kernels_.run(kernels::Cast{.from = average_.at(tensor.spec.name).all(),
                                    .to = image.part({{at}, {at + tensor.length}})});
         at += tensor.length;
@@ -347,7 +333,7 @@ class Alone final : public Reference {
   void update(float clip) {
     power1_ *= static_cast<double>(config_.beta1);
     power2_ *= static_cast<double>(config_.beta2);
-    for_each_trained([&](const Tensor& tensor) {
+    for_each_trained([&](const NumberedTensor& tensor) {
       const std::string& name = tensor.spec.name;
       const View exact = has_master() ? master_.at(name).all() : params_.at(name).all();
       const float decay = tensor.spec.shape.size() >= 2 ? config_.weight_decay : 0.0F;
@@ -381,7 +367,7 @@ class Alone final : public Reference {
   Device& device_;
   kernels::Table& kernels_;
   std::vector<std::unique_ptr<Sum>> sums_;  // one for all elements, or one per owner
-  std::vector<Unit> units_;
+  std::vector<NumberedUnit> units_;
   std::unique_ptr<ReferenceGpt> gpt_;  // null: the synthetic model
   Tensors image_;  // fp32 gradient of one micro-batch, where it is stored in another type or not at all
   Tensors params_, master_, m_, v_, average_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,11 @@ struct ReferenceConfig {
   const Corpus* corpus = nullptr;  // null for the synthetic model
 };
 
+// The replica hashes (kernels/hash.hpp) of what ranks may hold whole, over tensors.
+struct ReplicaHashes {
+  std::vector<HashSum> params_before, grads, params, master, m, v;
+};
+
 // Hashes that one step leaves. Vectors over tensors (index over the whole model) unless said otherwise. What
 // a frozen tensor does not have hashes to nothing.
 struct ReferenceStep {
@@ -53,6 +59,7 @@ struct ReferenceStep {
   std::vector<HashSum> params, master, m, v;  // after the step
   std::vector<HashSum> micro_batch_grads;     // by micro-batch number: whole model, stored (rounded) gradient
   HashSum state;                              // H of design 3.8: params, masters and moments of all tensors
+  std::optional<ReplicaHashes> replicas;      // none: what ranks hold whole is compared by the hashes above
   uint64_t norm_bits = 0, loss_bits = 0;      // fp64 bits
 };
 
@@ -79,10 +86,19 @@ class Reference {
 std::unique_ptr<Reference> make_reference(const ReferenceConfig& config, Device& device,
                                           kernels::Table& kernels);
 
+// By which function ranks hash what they hold whole, for this reference to be compared with.
+inline HashFunction hash_of_replicas(const ReferenceStep& reference) {
+  return reference.replicas ? HashFunction::replica : HashFunction::state;
+}
+
+template <class A>
+void archive(A& a, ReplicaHashes& h) {
+  a(h.params_before, h.grads, h.params, h.master, h.m, h.v);
+}
 template <class A>
 void archive(A& a, ReferenceStep& s) {
-  a(s.params_before, s.grads, s.params, s.master, s.m, s.v, s.micro_batch_grads, s.state, s.norm_bits,
-    s.loss_bits);
+  a(s.params_before, s.grads, s.params, s.master, s.m, s.v, s.micro_batch_grads, s.state, s.replicas,
+    s.norm_bits, s.loss_bits);
 }
 
 }  // namespace zp

@@ -46,23 +46,6 @@ View view_of(const StateRun& held, const Range& in_unit) {
   return held.view.part({in_unit.begin - held.in_unit.begin, in_unit.end - held.in_unit.begin});
 }
 
-// Part of a tensor that was hashed, where it lies.
-struct HashedPart {
-  HashKind kind = HashKind::param;
-  TensorRun run;
-  View view;
-  HashSum hash;
-};
-
-// Whether these are the same elements in the same memory.
-bool lies_in(const HashedPart& part, const StateRun& held, const TensorRun& run) {
-  const Range& in_unit = part.run.in_unit;
-  if (part.kind != held.kind || part.run.tensor != run.tensor) return false;
-  if (in_unit.begin < run.in_unit.begin || run.in_unit.end < in_unit.end) return false;
-  const View there = view_of(held, in_unit);
-  return there.storage() == part.view.storage() && there.range() == part.view.range();
-}
-
 }  // namespace
 
 // Time of the step, without what the inspector does in between.
@@ -248,7 +231,7 @@ void Trainer::look_at_gradient(int step, int number, const Visit& visit, int uni
   const View grads = strategy_->grads(unit);
   check_range(step, number, unit, grads);
   ledger_.now().micro_batch_grads[static_cast<size_t>(visit.element)] +=
-      hash_logical(HashKind::grad, unit, grads);
+      hash_logical(HashFunction::state, HashKind::grad, unit, grads);
   if (config_.observer != nullptr) config_.observer->gradient(step, number, unit, grads);
 }
 
@@ -294,11 +277,14 @@ void Trainer::exchange_losses() {
   ledger_.now().loss_bits = std::bit_cast<uint64_t>(sum / batching.micro_batches);
 }
 
-HashSum Trainer::hash_logical(HashKind kind, int unit, const View& whole) {
+HashSum Trainer::hash_logical(HashFunction function, HashKind kind, int unit, const View& whole) {
   const UnitLayout& layout = layout_.unit(unit);
   HashSum sum;
-  tables_.own->run(kernels::HashRun{
-      .x = whole.part({{0}, layout.length}), .kind = kind, .logical = layout.logical_begin.n, .sum = &sum});
+  tables_.own->run(kernels::HashRun{.x = whole.part({{0}, layout.length}),
+                                    .function = function,
+                                    .kind = kind,
+                                    .logical = layout.logical_begin.n,
+                                    .sum = &sum});
   return sum;
 }
 
@@ -320,11 +306,12 @@ void Trainer::hash_use(int micro_step, const Use& use) {
                       .unit = unit,
                       .in_unit = {{0}, layout_.unit(unit).padded},
                       .view = strategy_->params(unit)}});
-    ledger_.now().used.push_back({.micro_step = micro_step,
-                                  .unit = use.unit,
-                                  .read = unit,
-                                  .backward = use.pass == Pass::backward,
-                                  .hash = hash_logical(HashKind::param, unit, strategy_->params(unit))});
+    ledger_.now().used.push_back(
+        {.micro_step = micro_step,
+         .unit = use.unit,
+         .read = unit,
+         .backward = use.pass == Pass::backward,
+         .hash = hash_logical(config_.replica_hash, HashKind::param, unit, strategy_->params(unit))});
   }
 }
 
@@ -349,38 +336,24 @@ void Trainer::inspect_padding(const std::vector<StateRun>& held) {
   }
 }
 
-// What a rank answers for may lie in its replica, where it is not hashed again.
 void Trainer::hash_held(bool grads, std::vector<TensorHash>& own) {
-  std::vector<HashedPart> parts;
-  for (const StateRun& held : strategy_->own_state()) {
-    if ((held.kind == HashKind::grad) != grads) continue;
-    for (const TensorRun& run : runs(layout_.unit(held.unit), held.in_unit)) {
-      const HashSum hash = hash_part(held, run);
-      parts.push_back({.kind = held.kind, .run = run, .view = view_of(held, run.in_unit), .hash = hash});
-      own.push_back({.tensor = run.tensor->index, .kind = held.kind, .hash = hash});
+  const auto hash = [&](HashFunction function, const std::vector<StateRun>& all,
+                        std::vector<TensorHash>& into) {
+    for (const StateRun& held : all) {
+      if ((held.kind == HashKind::grad) != grads) continue;
+      for (const TensorRun& run : runs(layout_.unit(held.unit), held.in_unit))
+        into.push_back({run.tensor->index, held.kind, hash_part(function, held, run)});
     }
-  }
-  for (const StateRun& held : strategy_->replicas()) {
-    if ((held.kind == HashKind::grad) != grads) continue;
-    for (TensorRun run : runs(layout_.unit(held.unit), held.in_unit)) {
-      HashSum sum;
-      for (const HashedPart& part : parts) {
-        if (!lies_in(part, held, run)) continue;
-        sum += hash_part(held, {run.tensor, {run.in_unit.begin, part.run.in_unit.begin}});
-        sum += part.hash;
-        run.in_unit.begin = part.run.in_unit.end;
-      }
-      sum += hash_part(held, run);
-      ledger_.now().replica.push_back({.tensor = run.tensor->index, .kind = held.kind, .hash = sum});
-    }
-  }
+  };
+  hash(HashFunction::state, strategy_->own_state(), own);
+  hash(config_.replica_hash, strategy_->replicas(), ledger_.now().replica);
 }
 
-HashSum Trainer::hash_part(const StateRun& held, const TensorRun& run) {
+HashSum Trainer::hash_part(HashFunction function, const StateRun& held, const TensorRun& run) {
   HashSum sum;
-  if (run.in_unit.empty()) return sum;
   const Elements skipped = run.in_unit.begin - run.tensor->in_unit.begin;
   tables_.own->run(kernels::HashRun{.x = view_of(held, run.in_unit),
+                                    .function = function,
                                     .kind = held.kind,
                                     .logical = (run.tensor->logical_begin + skipped).n,
                                     .sum = &sum});

@@ -48,6 +48,7 @@ struct TrainerConfig {
   int local_rank = 0;   // counts the ranks of this host: which of its devices this one takes
   int local_ranks = 0;  // how many there are; 0: nobody said
   Fill fill = Fill::zero;
+  HashFunction replica_hash = HashFunction::state;  // of what the rank holds whole
   Faults faults;
   Observer* observer = nullptr;  // null: nobody looks
 };
@@ -75,7 +76,7 @@ class Trainer {
   void make_carried_transport(Device& device, const CollectiveOptions& options);
   void micro_step(int step, const Visit& visit, Watch& watch);
   void exchange_losses();
-  HashSum hash_logical(HashKind kind, int unit, const View& whole);
+  HashSum hash_logical(HashFunction function, HashKind kind, int unit, const View& whole);
   // Weights and gradients as the model is given them: of the unit, and of the one that it borrows.
   UnitViews weights(int unit);
   UnitViews gradients(int unit);
@@ -96,7 +97,7 @@ class Trainer {
   void inspect_padding(const std::vector<StateRun>& held);
   // Gradients, or everything else: what this rank answers for into `own`, its replicas into the evidence.
   void hash_held(bool grads, std::vector<TensorHash>& own);
-  HashSum hash_part(const StateRun& held, const TensorRun& run);
+  HashSum hash_part(HashFunction function, const StateRun& held, const TensorRun& run);
 
   // In order of construction: whatever stands below uses what stands above.
   TrainerConfig config_;

@@ -1,5 +1,5 @@
 // Sums that are whole numbers, so that blocks add to them in any order: squares of gradients in blocks of 64
-// (kernels/norm.hpp), and the state hash (kernels/hash.hpp). Both are handed to the host.
+// (kernels/norm.hpp), and both hashes (kernels/hash.hpp). All are handed to the host.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/exact_words.hpp"
 
@@ -55,6 +55,15 @@ __device__ inline uint32_t bits_of(bf16 x) { return x.bits; }
 __device__ inline bool is_finite(float x) { return (bits_of(x) & 0x7fffffffU) < 0x7f800000U; }
 __device__ inline bool is_finite(bf16 x) { return (bits_of(x) & 0x7fffU) < 0x7f80U; }
 
+// Added up over a warp: what each thread has hashed.
+__device__ inline void hand_over_hash(const HashSum& sum, unsigned long long not_finite, HandedOver* handed) {
+  if (not_finite != 0) atomicAdd(&handed->not_finite, not_finite);
+  const unsigned long long low = sum_lanes(sum.low), high = sum_lanes(sum.high);
+  if (threadIdx.x % kWarp != 0) return;
+  atomicAdd(&handed->hash[0], low);
+  atomicAdd(&handed->hash[1], high);
+}
+
 // So many elements a thread, where there are as many: the sum over a warp costs as much as hashing several.
 constexpr int64_t kHashedByThread = 8;
 
@@ -68,11 +77,38 @@ __global__ void __launch_bounds__(kThreads)
     sum += hash_element(index + static_cast<uint64_t>(i), bits_of(x[i]));
     not_finite += is_finite(x[i]) ? 0 : 1;
   }
-  if (not_finite != 0) atomicAdd(&handed->not_finite, not_finite);
-  const unsigned long long low = sum_lanes(sum.low), high = sum_lanes(sum.high);
-  if (threadIdx.x % kWarp != 0) return;
-  atomicAdd(&handed->hash[0], low);
-  atomicAdd(&handed->hash[1], high);
+  hand_over_hash(sum, not_finite, handed);
+}
+
+// A block of threads takes whole blocks of the index, so that a thread's keys stay the same.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    replica_hash_run(const T* x, int64_t length, uint64_t index, HandedOver* handed) {
+  constexpr int kOfThread = static_cast<int>(kReplicaBlock) / kThreads;
+  ReplicaKeys keys[kOfThread];
+#pragma unroll
+  for (int k = 0; k < kOfThread; ++k) keys[k] = replica_keys(threadIdx.x + k * kThreads);
+  const auto first = static_cast<int64_t>(index / kReplicaBlock);
+  HashSum sum;
+  unsigned long long not_finite = 0;
+  for (int64_t b = first + blockIdx.x;; b += gridDim.x) {
+    const int64_t begin = b * kReplicaBlock - static_cast<int64_t>(index);  // of the block, in x
+    if (begin >= length) break;
+    uint64_t low = 0, high = 0;
+#pragma unroll
+    for (int k = 0; k < kOfThread; ++k) {
+      const int64_t i = begin + threadIdx.x + k * kThreads;
+      if (i < 0 || i >= length) continue;
+      const uint64_t word = replica_word(bits_of(x[i]));
+      low += keys[k].low * word;
+      high += keys[k].high * word;
+      not_finite += is_finite(x[i]) ? 0 : 1;
+    }
+    const ReplicaFactors factors = replica_factors(static_cast<uint64_t>(b));
+    sum.low += factors.low * low;
+    sum.high += factors.high * high;
+  }
+  hand_over_hash(sum, not_finite, handed);
 }
 
 }  // namespace
@@ -95,9 +131,13 @@ void run(const Context& context, const HashRun& call) {
   context.begin_hand_over();
   const int64_t length = call.x.length().n;
   const uint64_t index = (static_cast<uint64_t>(call.kind) << 48) + static_cast<uint64_t>(call.logical);
-  const Grid grid{.x = at_most(blocks_for(length, kThreads * kHashedByThread), kMostBlocks)};
+  const bool replica = call.function == HashFunction::replica;
+  // One more block than there are whole ones: a run may begin within a block.
+  const int64_t blocks = replica && length > 0 ? blocks_for(length, kReplicaBlock) + 1
+                                               : blocks_for(length, kThreads * kHashedByThread);
   with_type(call.x.type(), [&]<class T>(T) {
-    launch(context, grid, hash_run<T>, input<T>(call.x), length, index, context.handed);
+    launch(context, {.x = at_most(blocks, kMostBlocks)}, replica ? replica_hash_run<T> : hash_run<T>,
+           input<T>(call.x), length, index, context.handed);
   });
   const HandedOver& sums = context.hand_over();
   *call.sum += HashSum{.low = sums.hash[0], .high = sums.hash[1], .finite = sums.not_finite == 0};

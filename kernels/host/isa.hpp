@@ -32,6 +32,7 @@ void run(HostContext& context, const AdamW& call);
 void run(HostContext& context, const Sgd& call);
 void run(HostContext& context, const SquareSum& call);
 void run(HostContext& context, const HashRun& call);
+void run_replica_hash(HostContext& context, const HashRun& call);
 void run(HostContext& context, const Initialize& call);
 void run(HostContext& context, const SyntheticGradient& call);
 
