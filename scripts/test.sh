@@ -169,7 +169,7 @@ long+=':*FiniteDifferences*:*_t1100_*:RandomConfigurations*:*nccl_w4*:*nccl_w3_r
 long+=':*Proves*Emulated*:*Proves*Nccls*:*ProvesVendor*:*TimesVendor*:*InjectsFaultsOnTheEmulatedDevice*'
 long+=':*m64_n48*:*_k1024*:*b2_t190*:*_t577_*:*_t512_*:*ReportsWhatIsNotFinite*:*DividesOnceAndRounds*:CudaFormulas*'
 long+=':*attention*_long:KernelHash*:*KeepsOrRoundsEveryValue*:*TimesEveryStage*:Golden.*:ReferenceSums*:Reach*'
-long+=':*MakesTheCallsOfTheNote*:CanonicalArithmetic*:HalfUsed*:*OneAndAHalfUlps*:*LargeTiles*:*x1100*:*VendorGemm*'
+long+=':*MakesTheCallsOfTheNote*:CanonicalArithmetic*:HalfUsed*:*OneAndAHalfUlps*:*x1100*'
 long+=':*MayWriteOverAnyInput*:*RankZeroAtWork*_w3:*RankZeroAtWork*_w4:*GivesUpAProcess*'
 # Of numbers of ranks: three, and four where halving has several rounds with several collectives in flight.
 for ranks in 5 6 7 8; do long+=":*_w${ranks}*"; done

@@ -40,11 +40,12 @@ struct ColumnsShape {
 // columns, the last of them not whole; runs of four that one access brings, and that lie or end where it must
 // not.
 TEST(CudaColumns, AddRowsThroughEveryTile) {
-  for (const auto& [rows, width, shift] :
+  for (const ColumnsShape& shape :
        {ColumnsShape{63, 16, 0}, ColumnsShape{64, 17, 0}, ColumnsShape{576, 20, 0}, ColumnsShape{640, 4, 1},
         ColumnsShape{641, 36, 0}, ColumnsShape{705, 18, 0}, ColumnsShape{1409, 20, 0}}) {
+    const int64_t rows = shape.rows, width = shape.width;
     BothTables tables;
-    const Twin x = tables.put(data(rows * width, 1), shift), gain = tables.put(data(width, 2));
+    const Twin x = tables.put(data(rows * width, 1), shape.shift), gain = tables.put(data(width, 2));
     const Twin mean = tables.put(data(rows, 3)), rstd = tables.put(data(rows, 4));
     const Twin dy = tables.put(data(rows * width, 5)), dx = tables.put(data(rows * width, 6));
     const Twin dgain = tables.space(Type::f32, width), dbias = tables.space(Type::f32, width);
