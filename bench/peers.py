@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from record import revision
+
 # The peer's way, our stage, processes on both sides.
 PAIRS = [("single", "ddp", 1), ("ddp", "ddp", 4), ("fsdp2", "zero3", 4), ("ds3", "zero3", 4)]
 MICRO_BATCHES = [(4, 256), (1, 128)]  # sequences, tokens
@@ -98,8 +100,7 @@ def compare(args, pair, micro_batch, recipe):
         "tokens_per_s": per_step / statistics.median(own),
         "ratio": statistics.median(t / o for t, o in zip(theirs, own)),
         "ratio_checked": statistics.median(t / c for t, c in zip(theirs, checked)),
-        "revision": subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True,
-                                   check=True).stdout.strip(),
+        "revision": revision(),
         "load_average": os.getloadavg()[0],
         "cores": os.cpu_count(),
         "cpu": cpu,
