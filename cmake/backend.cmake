@@ -16,9 +16,13 @@ set(ZP_BUILD "ZP_BUILD=\"${PROJECT_VERSION} ${ZP_PASSED}\"")
 # Vendor arithmetic is compiled against cuBLASLt's header; the library is opened by who runs. ZP_VENDOR_SOURCES: the
 # table of kernels that calls it, or says that there is none. ZP_CUBLASLT_HEADERS: a folder of its headers alone, since
 # beside those of a Python package lie headers of CUDA's runtime, which may not be of the compiler's version.
-find_path(ZP_CUBLASLT_INCLUDE cublasLt.h HINTS $ENV{CUDA_HOME} /usr/local/cuda $ENV{CUBLAS_HOME} PATHS ${ZP_PACK}
+find_path(ZP_CUBLASLT_INCLUDE cublasLt.h HINTS $ENV{CUBLAS_HOME} $ENV{CUDA_HOME} /usr/local/cuda PATHS ${ZP_PACK}
           PATH_SUFFIXES include DOC "cuBLASLt's header, for vendor arithmetic")
 set(ZP_CUBLASLT_HEADERS "")
+if(ZP_CUBLASLT_INCLUDE AND NOT EXISTS ${ZP_CUBLASLT_INCLUDE}/cublas_api.h)
+  message(STATUS "vendor arithmetic is left out: there is no cublas_api.h beside cublasLt.h")
+  set(ZP_CUBLASLT_INCLUDE ZP_CUBLASLT_INCLUDE-NOTFOUND)
+endif()
 if(ZP_CUBLASLT_INCLUDE)
   set(ZP_CUBLASLT_HEADERS ${CMAKE_BINARY_DIR}/cublaslt)
   foreach(header cublasLt.h cublas_api.h)

@@ -3,14 +3,15 @@
 // xors only.
 //
 // [Note: replica hash] Of what a rank holds whole, which is compared and never written down, there is a
-// second hash, a fraction of the first one's work: a linear sum. Elements lie in blocks of kReplicaBlock by
-// their index; element r of block b adds factor(b)·key(r)·word in both lanes, modulo 2⁶⁴, where word is its
-// bits xored with a constant (a zero counts too), keys are 32 random bits and factors 64, all of them odd.
-// One element that differs always shows in both lanes: key·(difference of words) is not zero and less than
-// 2⁶⁴, and a product by an odd number keeps that. Any other difference goes unseen in a lane for at most one
-// key of 2³² that one of its elements could have had (Carter and Wegman, 1979: linear forms over random
-// keys), and in both lanes for one in 2⁶⁴. Sums of parts are sums of the whole, as they are of the first
-// hash.
+// second hash, a fraction of the first one's work: a linear sum. Elements lie in blocks of kReplicaBlock
+// by their index; element r of block b adds factor(b)·key(r)·word in both lanes, modulo 2⁶⁴, where word is
+// its bits xored with a constant (a zero counts too), keys are random odd numbers of 32 bits and factors
+// of 64. One element that differs always shows in both lanes: key·(difference of words) is not zero and
+// less than 2⁶⁴, and a product by an odd number keeps that. Any other difference within a block goes
+// unseen in a lane for at most one of the 2³¹ keys that one of its elements could have had (Carter and
+// Wegman, 1979: linear forms over random keys); sums of blocks are told apart by their factors, which no
+// key is known to. The lanes' keys and factors are drawn apart: both miss a difference by a chance of
+// about one in 2⁶². Sums of parts are sums of the whole, as they are of the first hash.
 #pragma once
 
 #include <cstdint>

@@ -168,6 +168,8 @@ zeroproof=$own_build/zeroproof
 is_built() { [ -x "$zeroproof" ] && [ -f "$own_build/libzeroproof_$device.so" ]; }
 
 if [ -z "$build" ]; then
+  # What an earlier build left must not be measured in this one's name.
+  rm -f "$own_build"/{zeroproof,kernel_hashes,cuda_rates} "$own_build"/libzeroproof_*.so
   step build 300 bash -c make_build
   code=$?
   if ! is_built && [ "$code" -ne 5 ]; then

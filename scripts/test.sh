@@ -176,7 +176,7 @@ for ranks in 5 6 7 8; do long+=":*_w${ranks}*"; done
 for what in Gathers Scatters AllReduces SumsFixedPoint Converts; do long+=":*$what*_w4_halving*"; done
 long+=':*_w2_*:*_w4_direct*:*_w4_ring*'
 plain='*Mutants/*:*EveryLie*:*StageMemory*:*StageWork*:*StageTraffic*:Tree.*:*EveryFault*_zero1*:*EveryFault*_zero2*'
-plain+=':*Late.*:*KeepsSeveral*_w3_ring*:*MovesBuckets*_w3_ring*:Hash.OfARun*:SquareSum*:*IsTheSlopeOfForward*'
+plain+=':*Late.*:*KeepsSeveral*_w3_ring*:*MovesBuckets*_w3_ring*:SquareSum*:*IsTheSlopeOfForward*'
 threaded='All/*:*Waits*:*EveryStage.DependsOnPlaces*:*Keep.*:*Pool.*:*HostTable.*:*Wait.*:*Barriers.*:*Race*:*Racy*:*Right*'
 # The emulated CUDA runtime is built where NVIDIA's headers are.
 emulator_races=''

@@ -87,10 +87,14 @@ class Bench {
   Measured measure(const Ceiling& ceiling, double work, const Call& call) {
     const auto run = [&] { table_->run(call); };
     run();
-    waits_ = false;
-    const Measured measured = measure(ceiling, work, run);
-    waits_ = true;
-    return measured;
+    struct Unwaited {
+      explicit Unwaited(bool& of) : waits(of) { waits = false; }
+      Unwaited(const Unwaited&) = delete;
+      Unwaited& operator=(const Unwaited&) = delete;
+      ~Unwaited() { waits = true; }
+      bool& waits;
+    } const unwaited(waits_);
+    return measure(ceiling, work, run);
   }
   // Copies half of `bytes` to the other half: as many are read and written.
   Ceiling copy(double bytes) {
@@ -173,12 +177,17 @@ bool print_kernel(Bench& bench, const KernelCase& row) {
     print_without("kernel", row.name, "INVALID: bits differ from the host's");
     return false;
   }
-  CaseMemory memory(bench.device());
-  const Call call = row.make(memory, bench.scale().sizes);
-  const double operations = operations_of(call);
-  const double work = operations > 0.0 ? operations : bytes_moved(call);
-  const Ceiling ceiling = operations > 0.0 ? bench.fma() : bench.copy(work);
-  print("kernel", row.name, ceiling, bench.measure(ceiling, work, call));
+  try {
+    CaseMemory memory(bench.device());
+    const Call call = row.make(memory, bench.scale().sizes);
+    const double operations = operations_of(call);
+    const double work = operations > 0.0 ? operations : bytes_moved(call);
+    const Ceiling ceiling = operations > 0.0 ? bench.fma() : bench.copy(work);
+    print("kernel", row.name, ceiling, bench.measure(ceiling, work, call));
+  } catch (const Error& error) {  // too little memory for the row and for its ceiling
+    if (error.code() != Exit::unavailable) throw;
+    print_without("kernel", row.name, std::string("not measured: ") + error.what());
+  }
   return true;
 }
 

@@ -175,7 +175,7 @@ TEST_F(GpuCheck, StopsWhereNoGpuComputes) {
 
 TEST_F(GpuCheck, KeepsTheRatesBeforeAKernelThatHangs) {
   const Outcome hung =
-      shell("ZP_EMULATED_CUDA_STALL_AT=60 timeout 5 " ZP_BUILD_FOLDER "/cuda_rates_emulated tiny");
+      shell("ZP_EMULATED_CUDA_STALL_AT=60 timeout 8 " ZP_BUILD_FOLDER "/cuda_rates_emulated tiny");
   EXPECT_EQ(hung.code, 124);
   EXPECT_GT(lines_in(hung.out), 1) << hung.out;
   EXPECT_TRUE(hung.out.ends_with("\n")) << hung.out;
@@ -281,7 +281,7 @@ TEST_F(GpuCheck, NamesTheKernelWhoseHashIsAnother) {
 TEST_F(GpuCheck, KeepsTheHashesBeforeAKernelThatHangsAndNamesOneThatFails) {
   const std::string hashes = ZP_BUILD_FOLDER "/kernel_hashes ";
   const Outcome whole = shell(hashes + "cpu odd");
-  const Outcome hung = shell("ZP_EMULATED_CUDA_STALL_AT=30 timeout 5 " + hashes + "emulated odd");
+  const Outcome hung = shell("ZP_EMULATED_CUDA_STALL_AT=30 timeout 8 " + hashes + "emulated odd");
   EXPECT_EQ(hung.code, 124);
   EXPECT_GT(lines_in(hung.out), 1) << "only the head came before its end";
   EXPECT_TRUE(whole.out.starts_with(hung.out)) << hung.out;

@@ -23,6 +23,8 @@ class Sweep {
   const std::string& use() const { return use_; }
   const std::string& how() const { return how_; }
 
+  bool leaves_out() const { return how_ == "without"; }
+
   // Of this thread, from here on.
   void watch() const {
     if (is_watched()) emulated::watch_waits(left_out_.data(), static_cast<int>(left_out_.size()));
@@ -40,7 +42,7 @@ class Sweep {
   }
 
  private:
-  bool is_watched() const { return how_ == "needed" || how_ == "without"; }
+  bool is_watched() const { return how_ == "needed" || leaves_out(); }
 
   std::string use_, how_;
   std::vector<int> left_out_;

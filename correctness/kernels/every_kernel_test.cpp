@@ -85,6 +85,7 @@ TEST(KernelCases, CountTheElementsOfTheContract) {
                                                      {"sgd", 4099},
                                                      {"square sum", 4099},
                                                      {"hash", 4099},
+                                                     {"replica hash", 4099},
                                                      {"initialize", 4099},
                                                      {"synthetic gradient", 4099}};
   size_t found = 0;

@@ -188,23 +188,38 @@ TEST(ReplicaHash, HasKeysAndFactorsAsItsPromiseWantsThem) {
   EXPECT_EQ(factors.size(), 20'000U);
 }
 
-// Elements that are zero count, and so does an error that is the same in many of them or that cancels in
-// their sum.
+// Elements that are zero count, and so does an error that is the same in many of them, that cancels in their
+// sum, or that lies in the same places of two blocks.
 TEST(ReplicaHash, ShowsWhatIsMissingAndErrorsThatAreAlike) {
   const auto sum = [](const std::vector<uint32_t>& bits) {
     HashSum all;
     for (size_t i = 0; i < bits.size(); ++i) all += replica_hash_element(700 + i, bits[i]);
     return all;
   };
-  const std::vector<uint32_t> right(1000);
-  std::vector<std::vector<uint32_t>> wrong(4, right);
-  wrong[0].pop_back();
-  for (uint32_t& bits : wrong[1]) bits ^= 1U;
-  for (size_t i = 0; i < right.size(); ++i) wrong[2][i] += i % 2 == 0 ? 1U : ~0U;
-  wrong[3][0] = 1, wrong[3][1] = ~1U, wrong[3][2] = 1;
+  const std::vector<uint32_t> right = [] {
+    std::vector<uint32_t> bits(5000);
+    for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint32_t>(random_bits(5, i / 3));
+    return bits;
+  }();
+  constexpr size_t kOther = kReplicaBlock;  // the same place in the next block
+  std::vector<std::vector<uint32_t>> wrong(9, right);
+  wrong[0].back() = 0;
+  wrong[1] = wrong[0];
+  wrong[1].pop_back();
+  for (uint32_t& bits : wrong[2]) bits ^= 1U;
+  for (uint32_t& bits : wrong[3]) bits ^= 1U << 31U;
+  for (size_t i = 0; i < right.size(); ++i) wrong[4][i] += i % 2 == 0 ? 1U : ~0U;
+  wrong[5][0] += 1, wrong[5][1] -= 2, wrong[5][2] += 1;
+  std::swap(wrong[6][7], wrong[6][7 + kOther]);
+  std::swap_ranges(wrong[7].begin() + 324, wrong[7].begin() + 324 + kOther, wrong[7].begin() + 324 + kOther);
+  wrong[8][9] ^= 1U << 31U, wrong[8][9 + kOther] ^= 1U << 31U;
+  std::vector<HashSum> seen{sum(right)};
   for (const std::vector<uint32_t>& bits : wrong) {
-    EXPECT_NE(sum(bits).low, sum(right).low);
-    EXPECT_NE(sum(bits).high, sum(right).high);
+    for (const HashSum& other : seen) {
+      EXPECT_NE(sum(bits).low, other.low) << seen.size();
+      EXPECT_NE(sum(bits).high, other.high) << seen.size();
+    }
+    seen.push_back(sum(bits));
   }
 }
 

@@ -267,12 +267,21 @@ class Collectives final : public Transport {
     const Flight* stuck = &waited;
     for (auto at = flights_.begin(); at != flights_.end() && stuck->waits_for().empty(); ++at)
       stuck = at->get();
-    const std::string whom = link_.is_held_up() ? "its own GPU" : text_of(stuck->waits_for());
+    const std::string whom = is_held_up() ? "its own GPU" : text_of(stuck->waits_for());
     const Error error(Exit::timeout, "rank " + std::to_string(rank()) + " waited " +
                                          seconds_text(timeout_s_) + " for " + whom + " in " +
                                          text_of(stuck->caption()));
     abandon_all(error);
     throw Error(error);
+  }
+
+  // A device that failed holds up whatever waits for it.
+  bool is_held_up() const {
+    try {
+      return link_.is_held_up();
+    } catch (const Error&) {
+      return true;
+    }
   }
 
   void abandon_all(const Error& reason) {

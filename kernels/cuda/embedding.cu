@@ -61,8 +61,9 @@ struct PositionBody {
 
 constexpr int kStripes = kThreads / kWarp;  // of a block, a warp each
 constexpr int kColumns = 4;                 // of a lane; a stripe is 32 times as wide
+constexpr int kTokensAtOnce = 4;            // tokens that a lane looks at before any is compared
 
-// A warp has one row and one stripe of columns. It looks for its row's token, 32 rows at a time: where an
+// A warp has one row and one stripe of columns. It looks for its row's token, 32 rows after another: where an
 // earlier row has it, that row's warp adds for both; else this warp adds all rows of the token, in order, to
 // what the table holds, and nobody else reads or writes that.
 __global__ void __launch_bounds__(kThreads)
@@ -77,16 +78,24 @@ __global__ void __launch_bounds__(kThreads)
   if (token < 0 || token >= vocabulary) return;
   float* to = dtoken + token * width;
   float sum[kColumns] = {};
-  for (int64_t first = 0; first < rows; first += kWarp) {
-    const bool same = first + lane < rows && tokens[first + lane] == token;
-    for (unsigned found = __ballot_sync(kWholeWarp, same); found != 0; found &= found - 1) {
-      const int64_t next = first + __ffs(static_cast<int>(found)) - 1;
-      if (next < row) return;  // all lanes alike
+  for (int64_t begin = 0; begin < rows; begin += kTokensAtOnce * kWarp) {
+    int32_t here[kTokensAtOnce];
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        if (column + j * kWarp >= width) continue;
-        const float before = next == row ? to[column + j * kWarp] : sum[j];
-        sum[j] = before + dx[next * width + column + j * kWarp];
+    for (int k = 0; k < kTokensAtOnce; ++k) {
+      const int64_t at = begin + k * kWarp + lane;
+      here[k] = at < rows ? tokens[at] : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < kTokensAtOnce; ++k) {
+      for (unsigned found = __ballot_sync(kWholeWarp, here[k] == token); found != 0; found &= found - 1) {
+        const int64_t next = begin + k * kWarp + __ffs(static_cast<int>(found)) - 1;
+        if (next < row) return;  // all lanes alike
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          if (column + j * kWarp >= width) continue;
+          const float before = next == row ? to[column + j * kWarp] : sum[j];
+          sum[j] = before + dx[next * width + column + j * kWarp];
+        }
       }
     }
   }
