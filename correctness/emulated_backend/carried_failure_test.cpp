@@ -336,6 +336,28 @@ TEST(CarriedFailures, ARankThatNeverJoinsIsATimeout) {
   EXPECT_LT(endings.time_s, kPrompt);
 }
 
+// NCCL is told of no state of its own: a communicator is taken for joined at once.
+ncclResult_t all_is_well(ncclComm_t, ncclResult_t* state) { return *state = ncclSuccess; }
+
+TEST(CarriedFailures, ACommunicatorThatIsNotWaitedForIsRefusedByNccl) {
+  static const NcclFunctions hasty = [] {
+    NcclFunctions changed = nccl_functions();
+    changed.get_async_error = all_is_well;
+    return changed;
+  }();
+  const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
+    const auto device = make_cuda_device(endpoint.link->rank(), Fill::nan);
+    const auto stream = device->make_stream();
+    const Buffer whole = device->acquire(Category::gathered, Type::f32, {kWorld * kSlice});
+    const auto carrier = make_nccl_carrier(hasty, *device, *stream, *endpoint.control, kLong);
+    carrier->all_gather(whole.all());
+  });
+  for (const auto& [rank, ending] : endings.by_rank) {
+    EXPECT_EQ(ending.code, Exit::cuda) << rank;
+    expect_named(ending, {"ncclAllGather", "busy with another call"});
+  }
+}
+
 TEST(CarriedFailures, TwoRanksOnOneDeviceAreRefusedByNccl) {
   const Endings endings = run({.guard = 0}, [](Endpoint& endpoint) {
     const auto device = make_cuda_device(endpoint.link->rank() / 2, Fill::nan);
