@@ -150,19 +150,25 @@ bool Calls::ready() {
 void Calls::await() { comm_->rings->listen(comm_->rank, heard_.load(std::memory_order_acquire), kNapUs); }
 
 bool Calls::step() {
-  if (!begun_ && ends_ == Ends::by_itself) begin();
-  bool done = ends_ == Ends::by_itself;
+  // What was under way may have left half a message in a ring: nothing more is put there, or taken.
+  const bool over = comm_->aborted.load() || transferred();
+  if (!over) return false;
+  comm_->finished.fetch_add(1);
+  comm_->rings->wake(comm_->rank);
+  return true;
+}
+
+// Moves what can be moved, and finishes the calls once everything was.
+bool Calls::transferred() {
+  if (ends_ == Ends::never) return false;
+  if (!begun_) begin();
+  bool done = true;
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     if (!transfers_[i].done() && first_of_its_ring(i)) transfers_[i].move();
     done = done && transfers_[i].done();
   }
-  if (!done && !comm_->aborted.load()) return false;
-  if (done) {
-    for (std::size_t i = 0; i < calls_.size(); ++i) finish(calls_[i], i);
-  }
-  comm_->finished.fetch_add(1);
-  comm_->rings->wake(comm_->rank);
-  return true;
+  for (std::size_t i = 0; done && i < calls_.size(); ++i) finish(calls_[i], i);
+  return done;
 }
 
 void Calls::begin() {

@@ -114,6 +114,7 @@ class Calls final : public Operation {
 
  private:
   void begin();
+  bool transferred();
   void begin(const Call& call);
   void add(const Call& call, int peer, Transfer::Direction direction, const unsigned char* data,
            std::size_t bytes);
